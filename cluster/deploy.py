@@ -1,0 +1,85 @@
+"""Install the operator with Helm, into our throw-away cluster or into the one context that the user named.
+
+Nothing is ever applied to a context that was not named: every kubectl and helm call carries `--context` and
+`--kubeconfig`, and without KUBE_CONTEXT both point at `.cluster/`.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+RELEASE = "diffusion-operator"
+NAMESPACE = "diffusion-system"
+CHART = Path(__file__).parent.parent / "charts" / "diffusion-operator"
+NODE_PORT = 30080
+"""Where the gateway listens on the throw-away node; the host reaches the node's address directly."""
+
+
+class DeployError(RuntimeError):
+    """A command failed; the message has its last words."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The cluster that commands go to."""
+
+    kubeconfig: Path
+    context: str | None
+    kubectl_path: Path
+    helm_path: Path
+
+    @classmethod
+    def named_by_user(cls) -> Self | None:
+        """The context in KUBE_CONTEXT, or None when the user named none.
+
+        Raises:
+            DeployError: KUBE_CONTEXT is set but kubectl or helm is missing.
+        """
+        context = os.environ.get("KUBE_CONTEXT")
+        if not context:
+            return None
+        programs = {name: shutil.which(name) for name in ("kubectl", "helm")}
+        if missing := [name for name, found in programs.items() if not found]:
+            raise DeployError(f"KUBE_CONTEXT={context} needs {' and '.join(missing)} on PATH: install and try again")
+        kubeconfig = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+        return cls(Path(kubeconfig), context, Path(programs["kubectl"] or ""), Path(programs["helm"] or ""))
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
+        """Run kubectl and return what it printed.
+
+        Raises:
+            DeployError: it failed or took longer than `timeout` seconds.
+        """
+        flags = ["--kubeconfig", str(self.kubeconfig), *(["--context", self.context] if self.context else [])]
+        return run([str(self.kubectl_path), *flags, *arguments], stdin=stdin, timeout=timeout)
+
+    def helm(self, *arguments: str, timeout: float = 300) -> str:
+        """Run helm and return what it printed; errors as in `kubectl`."""
+        flags = ["--kubeconfig", str(self.kubeconfig), *(["--kube-context", self.context] if self.context else [])]
+        return run([str(self.helm_path), *flags, *arguments], timeout=timeout)
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """`kubectl get … -o json`, parsed."""
+        parsed: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
+        return parsed
+
+
+def run(command: Sequence[str], *, stdin: str | None = None, timeout: float) -> str:
+    """Run a program to its end and return its standard output.
+
+    Raises:
+        DeployError: exit status other than 0, or `timeout` seconds passed.
+    """
+    name = Path(command[0]).name
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as expired:
+        raise DeployError(f"{name} {' '.join(command[1:])} did not end within {timeout:.0f} s") from expired
+    if done.returncode:
+        raise DeployError(f"{name} {' '.join(command[1:])} failed: {(done.stderr or done.stdout).strip()[-2000:]}")
+    return done.stdout

@@ -1,0 +1,58 @@
+"""Where the cluster keeps its files: one folder per checkout, one cache per user."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent
+REPOSITORY = SOURCE.parent
+
+
+def cache() -> Path:
+    """The folder that all checkouts share: downloads, compiled programs, image layers."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "diffusion-operator"
+
+
+@dataclass(frozen=True)
+class StateFolder:
+    """Everything that belongs to one checkout's cluster; `down` removes it as a whole."""
+
+    root: Path
+
+    @classmethod
+    def of_this_checkout(cls) -> "StateFolder":
+        return cls(REPOSITORY / ".cluster")
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def pki(self) -> Path:
+        return self.root / "pki"
+
+    @property
+    def configuration(self) -> Path:
+        return self.root / "etc"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "log"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.logs / "supervisor.log"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.logs / "audit.log"
+
+    @property
+    def description(self) -> Path:
+        """The running cluster in JSON: addresses, process, programs (see `description.py`)."""
+        return self.root / "cluster.json"
