@@ -1,0 +1,1 @@
+"""The resource `DiffusionModel` as types, and what is generated from them: CRD, reference pages."""

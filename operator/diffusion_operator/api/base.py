@@ -1,0 +1,25 @@
+"""What all parts of the resource share: camelCase on the wire, immutable in memory."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+# Marks a field that the API server accepts and this release does not act on: Field(json_schema_extra=NOT_YET).
+# The generator says so in the description; the operator lists such fields in the condition SpecApplied.
+NOT_YET: dict[str, Any] = {"x-not-acted-on-yet": True}
+NOT_YET_SENTENCE = "Not acted on yet."
+
+
+class ApiModel(BaseModel):
+    """A part of the resource.
+
+    Unknown fields are dropped, not refused: the API server refuses what users misspell, and a resource that was written under a
+    newer CRD must still be readable by an older operator or gateway during an upgrade.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
+
+    def to_wire(self) -> dict[str, Any]:
+        """JSON-ready, camelCase, without absent values."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

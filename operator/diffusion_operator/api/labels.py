@@ -1,0 +1,26 @@
+"""Names that more than one program relies on. Changing one breaks running installations."""
+
+GROUP = "serving.diffusion-operator.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "DiffusionModel"
+PLURAL = "diffusionmodels"
+
+FIELD_MANAGER = "diffusion-operator"
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+APP_NAME = "app.kubernetes.io/name"
+MODEL = f"{GROUP}/model"
+REVISION = f"{GROUP}/revision"
+ARM_KIND = f"{GROUP}/kind"
+
+MANAGED_BY_VALUE = "diffusion-operator"
+APP_NAME_VALUE = "diffusion-worker"
+
+# Annotation on children: hash of the manifest that was applied last. Tells "we want something else now" from "someone else changed it".
+APPLIED_HASH = f"{GROUP}/applied-hash"
+
+HTTP_PORT = 8000
+GRPC_PORT = 8001
+METRICS_PORT = 8002
+GATEWAY_ADMIN_PORT = 8081

@@ -1,0 +1,466 @@
+"""`spec`: what a user asks for. Descriptions here are what `kubectl explain` prints.
+
+There are no defaults in the schema, so that the API server never rewrites what a user applied; each description names the default,
+and `diffusion_operator.core.defaults` holds it.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from .base import NOT_YET, ApiModel
+from .units import Duration, Quantity, QuantityOrAuto, cel, positive
+
+_SOURCE_REMEDY = "write hf://organisation/repository, pvc://claim/path, image://registry/name:tag or file:///absolute/path (a folder in the worker image)"
+_SOURCE_RULE = (
+    r"self.matches('^(hf://[A-Za-z0-9._-]+/[A-Za-z0-9._-]+|pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[A-Za-z0-9._/-]*)?|"
+    r"image://[A-Za-z0-9][A-Za-z0-9._:/@-]*|file:///[A-Za-z0-9._/-]+)$') && !self.contains('..')"
+)
+
+
+class SamplerName(StrEnum):
+    """Known ways to denoise a canvas."""
+
+    ENTROPY_BOUND = "entropy_bound"
+    DISCRETE_DDIM = "discrete_ddim"
+    BLOCK_REFINEMENT = "block_refinement"
+    LOW_CONFIDENCE = "low_confidence"
+
+
+class ModelSource(ApiModel):
+    """A checkpoint."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "!has(self.revision) || self.source.startsWith('hf://')",
+                "revision is a commit on the hub: remove it, or use an hf:// source",
+            )
+        )
+    )
+
+    source: str = Field(
+        min_length=1,
+        max_length=512,
+        json_schema_extra=cel((_SOURCE_RULE, f"not a model source: {_SOURCE_REMEDY}")),
+        description="Where the checkpoint is: hf://organisation/repository (downloaded by each pod), pvc://claim/path (a claim in the "
+        "namespace of the resource, mounted read-only), image://reference (an OCI image or artifact, mounted read-only) or "
+        "file:///path (a folder in the worker image).",
+    )
+    revision: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=128,
+        description="Commit, tag or branch of an hf:// repository. Pin a commit: a branch can change under a running service. "
+        "Default: the repository's main branch.",
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] | None = Field(
+        default=None,
+        description="Number format of the weights in memory. Default: auto (as the checkpoint says; float32 on CPU).",
+    )
+
+
+class SecretKeyRef(ApiModel):
+    """A key of a Secret in the namespace of the resource."""
+
+    name: str = Field(min_length=1, max_length=253, description="Name of the Secret.")
+    key: str = Field(min_length=1, max_length=253, description="Key in the Secret.")
+
+
+class FallbackEndpoint(ApiModel):
+    """An OpenAI-compatible server that is there already, such as vLLM."""
+
+    url: str = Field(
+        max_length=512,
+        json_schema_extra=cel(
+            (
+                "self.matches('^https?://[^/ ]+(/[^ ]*)?$')",
+                "not an address: write http://host:port/v1 or https://host/v1",
+            )
+        ),
+        description="Base address of the API, such as http://vllm.models.svc:8000/v1.",
+    )
+    model: str = Field(min_length=1, max_length=253, description="Name of the model at that server.")
+    secret_ref: SecretKeyRef | None = Field(
+        default=None, description="Secret with the bearer token. Default: no token is sent."
+    )
+
+
+class Fallback(ApiModel):
+    """The autoregressive model behind the diffusion model."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "has(self.model) != has(self.endpoint)",
+                "give exactly one of model (an autoregressive checkpoint that we serve) and endpoint (a server that is there already)",
+            )
+        )
+    )
+
+    model: ModelSource | None = Field(
+        default=None,
+        description="An autoregressive checkpoint, best of the same size and tokenizer. Served by pods of its own.",
+    )
+    endpoint: FallbackEndpoint | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET,
+        description="An OpenAI-compatible server that is there already (vLLM, ...), instead of model.",
+    )
+
+
+class TemperatureRange(ApiModel):
+    """Temperature of the denoising steps."""
+
+    model_config = ConfigDict(
+        json_schema_extra=cel(
+            (
+                "!has(self.min) || !has(self.max) || self.min <= self.max",
+                "min is above max: swap them, or make them equal",
+            )
+        )
+    )
+
+    min: float | None = Field(
+        default=None, gt=0, le=4, description="At the last step. Default: as the checkpoint says."
+    )
+    max: float | None = Field(
+        default=None, gt=0, le=4, description="At the first step. Default: as the checkpoint says."
+    )
+
+
+class Sampler(ApiModel):
+    """How a canvas (a block of tokens that is denoised together) is sampled. What is absent is as the checkpoint says."""
+
+    name: SamplerName | None = Field(
+        default=None,
+        description="entropy_bound accepts tokens while the sum of their entropies stays under a bound. Not acted on yet: discrete_ddim, "
+        "block_refinement and low_confidence run as entropy_bound. Default: entropy_bound.",
+    )
+    canvas_length: int | None = Field(
+        default=None,
+        ge=8,
+        le=1024,
+        json_schema_extra=NOT_YET,
+        description="Tokens per canvas. Default: the length the model was trained with.",
+    )
+    max_denoising_steps: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Most passes per canvas. Fewer is faster and rougher. Default: as the checkpoint says.",
+    )
+    schedule: Literal["cosine", "linear"] | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET,
+        description="How steps are spaced: cosine takes large steps early and small ones late. Default: cosine.",
+    )
+    temperature: TemperatureRange | None = Field(default=None, description="Temperature over the steps of a canvas.")
+    top_p: float | None = Field(
+        default=None, gt=0, le=1, description="Keep the most likely tokens up to this probability mass. Default: 1."
+    )
+    guidance_scale: float | None = Field(
+        default=None,
+        ge=0,
+        le=10,
+        json_schema_extra=NOT_YET,
+        description="Classifier-free guidance. 0 is off and costs nothing; above it each step costs two passes. Default: 0.",
+    )
+    deterministic: bool | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET,
+        description="The same request gives the same tokens, whatever else is in the batch. Default: false.",
+    )
+    stability_threshold: int | None = Field(
+        default=None,
+        ge=0,
+        le=64,
+        description="Steps a canvas must stay unchanged before it is committed early. Default: as the checkpoint says.",
+    )
+    confidence_threshold: float | None = Field(
+        default=None,
+        ge=0,
+        description="Mean entropy under which a stable canvas is committed early. Default: as the checkpoint says.",
+    )
+    entropy_bound: float | None = Field(
+        default=None,
+        gt=0,
+        description="For entropy_bound: how much entropy is accepted per step. Default: as the checkpoint says.",
+    )
+
+
+_AUTO_OR_ROWS = cel(
+    ("type(self) == int ? self >= 1 && self <= 64 : self == 'auto'", "neither auto nor a whole number from 1 to 64")
+)
+_AUTO_OR_TOKENS = cel(
+    (
+        "type(self) == int ? self >= 16 && self <= 1048576 : self == 'auto'",
+        "neither auto nor a whole number from 16 to 1048576",
+    )
+)
+_INT_OR_STRING = {"x-kubernetes-int-or-string": True}
+
+
+class Limits(ApiModel):
+    """How much one pod takes on."""
+
+    max_batch_size: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] | None = Field(
+        default=None,
+        json_schema_extra=_INT_OR_STRING | _AUTO_OR_ROWS,
+        description="Most requests in flight in one pod, 1 to 64. Not acted on yet: auto (from memory) means 8. Default: 8.",
+    )
+    max_sequence_length: Literal["auto"] | Annotated[int, Field(ge=16, le=1048576)] | None = Field(
+        default=None,
+        json_schema_extra=_INT_OR_STRING | _AUTO_OR_TOKENS,
+        description="Most tokens of one request, prompt and output together. Not acted on yet: auto (from memory) means the model's own "
+        "limit. Default: the model's own limit.",
+    )
+    batch_window: Duration | None = Field(
+        default=None,
+        json_schema_extra=cel(
+            (
+                "!self.matches('^([0-9]+(ms|s|m|h))+$') || duration(self) <= duration('100ms')",
+                "longer than 100ms: write 0ms to 100ms; a longer wait helps no batch and delays each first token",
+            )
+        ),
+        description="How long an idle pod waits for more requests before it starts, at most 100ms. Never delays a running batch. Default: 50ms.",
+    )
+    queue_size: int | None = Field(
+        default=None,
+        ge=1,
+        le=4096,
+        description="Requests that may wait in one pod; more are sent to the fallback or refused. Default: 64.",
+    )
+    request_timeout: Duration | None = Field(
+        default=None,
+        json_schema_extra=positive("0 would refuse every request: write a positive duration such as 30s"),
+        description="How long a request may wait in one pod before it goes to the fallback. Default: 30s.",
+    )
+
+
+class Toleration(ApiModel):
+    """Lets pods run on tainted nodes, as in a Pod."""
+
+    key: str | None = Field(
+        default=None, max_length=253, description="Key of the taint. Absent with operator Exists: all taints."
+    )
+    operator: Literal["Exists", "Equal"] | None = Field(
+        default=None, description="How value is compared. Default: Equal."
+    )
+    value: str | None = Field(default=None, max_length=63, description="Value of the taint.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Effect of the taint. Default: all effects."
+    )
+    toleration_seconds: int | None = Field(
+        default=None, ge=0, description="For NoExecute: how long a pod may stay. Default: for ever."
+    )
+
+
+class Resources(ApiModel):
+    """What each pod of a model gets: the diffusion pods and the AR pods alike."""
+
+    gpus: int | None = Field(
+        default=None, ge=0, le=8, description="GPUs per pod (nvidia.com/gpu). Default: 0, which serves on CPU."
+    )
+    gpu_memory: QuantityOrAuto | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET,
+        description="Memory of one GPU, such as 80Gi. Default: auto, from the node's label.",
+    )
+    memory_utilization: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        json_schema_extra=NOT_YET,
+        description="Share of the memory that may be planned with. Default: 0.9.",
+    )
+    cpu: Quantity | None = Field(
+        default=None,
+        description="Cores requested per pod. On CPU it also sets the number of compute threads, rounded up. Default: 1.",
+    )
+    memory: Quantity | None = Field(
+        default=None, description="Main memory per pod, requested and limited. Default: 2Gi."
+    )
+    node_selector: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(
+        default=None, max_length=32, description="Labels that a node must have."
+    )
+    tolerations: list[Toleration] | None = Field(default=None, max_length=32, description="Taints that pods tolerate.")
+    runtime_class_name: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=253,
+        description="RuntimeClass of the pods, such as nvidia. Default: the cluster's.",
+    )
+    shm_size: Quantity | None = Field(
+        default=None,
+        description="Size of /dev/shm, through which Triton passes tensors. Counts as memory. Default: 256Mi.",
+    )
+
+
+class PerplexityGate(ApiModel):
+    """Perplexity against the AR model, both scored by the AR model on the same prompts."""
+
+    max: float | None = Field(default=None, gt=0, description="Highest ratio diffusion : AR. Default: 1.15.")
+    min_samples: int | None = Field(default=None, ge=1, description="Pairs before a verdict. Default: 200.")
+
+
+class RepetitionGate(ApiModel):
+    """Share of answers that repeat themselves."""
+
+    max: float | None = Field(
+        default=None, ge=0, le=1, description="Highest share of repeating answers. Default: 0.15."
+    )
+    window: int | None = Field(
+        default=None, ge=2, le=4096, description="Tokens in which a repetition counts. Default: 32."
+    )
+    min_samples: int | None = Field(default=None, ge=1, description="Answers before a verdict. Default: 200.")
+
+
+class FirstTokenGate(ApiModel):
+    """Time from a request to its first text."""
+
+    p95: Duration | None = Field(
+        default=None,
+        json_schema_extra=positive("0 can never be met: write a positive duration such as 500ms"),
+        description="Highest 95th percentile. Default: 500ms.",
+    )
+    min_samples: int | None = Field(default=None, ge=1, description="Answers before a verdict. Default: 200.")
+
+
+class LatencyGate(ApiModel):
+    """Total latency against the AR model at equal output length."""
+
+    max: float | None = Field(default=None, gt=0, description="Highest ratio diffusion : AR. Default: 0.30.")
+    min_samples: int | None = Field(default=None, ge=1, description="Answers before a verdict. Default: 200.")
+
+
+class ErrorGate(ApiModel):
+    """Share of requests that the arm could not answer."""
+
+    max: float | None = Field(default=None, ge=0, le=1, description="Highest share of failed requests. Default: 0.01.")
+    window: Duration | None = Field(
+        default=None,
+        json_schema_extra=positive("0 can hold no request: write a positive duration such as 5m"),
+        description="Time over which the share is taken. Default: 5m.",
+    )
+    min_samples: int | None = Field(default=None, ge=1, description="Requests before a verdict. Default: 50.")
+
+
+class Gates(ApiModel):
+    """What a revision must hold to climb. A gate that is absent has its default."""
+
+    perplexity_ratio: PerplexityGate | None = Field(default=None, description="Perplexity against the AR model.")
+    repetition_rate: RepetitionGate | None = Field(default=None, description="Share of answers that repeat themselves.")
+    time_to_first_token: FirstTokenGate | None = Field(default=None, description="Time to the first text.")
+    latency_ratio: LatencyGate | None = Field(default=None, description="Total latency against the AR model.")
+    error_rate: ErrorGate | None = Field(default=None, description="Share of failed requests.")
+
+
+class Rollout(ApiModel):
+    """How a new diffusion revision takes over from what serves now."""
+
+    initial_percent: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="Share of the requests that a new revision gets once it is ready, 1 to 100. The rest stays with the promoted revision, "
+        "or with the AR model while there is none. 100 promotes it at once. Default: 5.",
+    )
+    step_percent: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        json_schema_extra=NOT_YET,
+        description="What each step adds, in percent of the requests. Default: 5.",
+    )
+    step_duration: Duration | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET | positive("0 would skip all observation: write a positive duration such as 24h"),
+        description="Observed time per step; time without metrics does not count. Default: 24h.",
+    )
+    paused: bool | None = Field(
+        default=None,
+        description="Hold all weights as they are. Pods and repairs go on. Set it to false to go on. Default: false.",
+    )
+    on_inconclusive: Literal["Hold", "Rollback"] | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET,
+        description="What to do when maxHold has passed without a verdict. Default: Hold.",
+    )
+    max_hold: Duration | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET
+        | positive("0 would never wait for a verdict: write a positive duration such as 168h"),
+        description="How long a step may go without a verdict. Default: 168h.",
+    )
+    gates: Gates | None = Field(
+        default=None, json_schema_extra=NOT_YET, description="What the revision must hold to climb."
+    )
+
+
+class Routing(ApiModel):
+    """Which requests go to the AR model whatever the weights say."""
+
+    min_output_tokens: int | None = Field(
+        default=None,
+        ge=0,
+        le=4096,
+        json_schema_extra=NOT_YET,
+        description="Requests for fewer tokens go to AR. 0 sends none. Default: 32.",
+    )
+    causal_workloads: list[Literal["code", "math"]] | None = Field(
+        default=None,
+        max_length=2,
+        json_schema_extra=NOT_YET,
+        description="Kinds of work that go to AR. Default: code and math.",
+    )
+    detect_workload: bool | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET,
+        description="Guess the kind of work from the prompt when the request does not say. Default: true.",
+    )
+    sticky: Literal["none", "user"] | None = Field(
+        default=None,
+        json_schema_extra=NOT_YET,
+        description="user keeps each user on one arm while weights stand still. Default: none.",
+    )
+
+
+class Scoring(ApiModel):
+    """Measuring quality in pairs, off the request path."""
+
+    sample_percent: float | None = Field(
+        default=None,
+        ge=0,
+        le=100,
+        json_schema_extra=NOT_YET,
+        description="Share of the diffusion answers that AR answers too, for comparison. Default: 5.",
+    )
+
+
+class DiffusionModelSpec(ApiModel):
+    """A block-diffusion language model, the autoregressive model behind it, and how to run both."""
+
+    model: ModelSource = Field(description="The diffusion checkpoint.")
+    fallback: Fallback = Field(
+        description="The autoregressive (AR) model that serves until diffusion is ready, and takes over requests that diffusion cannot answer. "
+        "Exactly one of model and endpoint."
+    )
+    sampler: Sampler | None = Field(
+        default=None, description="How a canvas (a block of tokens that is denoised together) is sampled."
+    )
+    limits: Limits | None = Field(default=None, description="How much one pod takes on.")
+    resources: Resources | None = Field(
+        default=None, description="What each pod gets: CPU, memory, GPUs, and on which nodes it may run."
+    )
+    replicas: int | None = Field(
+        default=None, ge=1, le=1000, description="Pods per revision, diffusion and AR alike. Default: 1."
+    )
+    rollout: Rollout | None = Field(
+        default=None, description="How a new diffusion revision takes over from what serves now."
+    )
+    routing: Routing | None = Field(
+        default=None, description="Which requests go to the AR model whatever the weights say."
+    )
+    scoring: Scoring | None = Field(default=None, description="Measuring quality in pairs, off the request path.")

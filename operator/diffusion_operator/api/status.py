@@ -1,0 +1,148 @@
+"""`status`: all memory of the operator. What is not here is forgotten at its next restart."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import ApiModel
+from .labels import GRPC_PORT
+from .spec import ModelSource, Resources, Sampler
+
+
+class Phase(StrEnum):
+    """The state in one word, for people. Programs read conditions."""
+
+    PENDING = "Pending"
+    PROGRESSING = "Progressing"
+    SERVING = "Serving"
+    DEGRADED = "Degraded"
+    FAILED = "Failed"
+
+
+class ArmKind(StrEnum):
+    """What answers on an arm."""
+
+    DIFFUSION = "diffusion"
+    AR = "ar"
+
+
+class ArmRole(StrEnum):
+    """Why an arm is in the route table."""
+
+    STABLE = "stable"
+    CANARY = "canary"
+    FALLBACK = "fallback"
+
+
+class ConditionStatus(StrEnum):
+    """Kubernetes' three truth values."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(ApiModel):
+    """One aspect of the state, as in every Kubernetes API."""
+
+    type: str = Field(max_length=64, description="Name of the aspect, such as Ready.")
+    status: ConditionStatus = Field(description="True, False or Unknown.")
+    reason: str = Field(
+        max_length=64, description="Why, as one word. docs/reference/conditions.md says what to do about each."
+    )
+    message: str = Field(max_length=4096, description="Why, as a sentence with names and numbers.")
+    observed_generation: int = Field(description="The metadata.generation that this condition is about.")
+    last_transition_time: datetime = Field(description="When status changed last.")
+
+
+class RouteArm(ApiModel):
+    """One place where the gateway sends requests."""
+
+    role: ArmRole = Field(
+        description="stable: the promoted diffusion revision, or the AR model until there is one. canary: the revision that is being "
+        "rolled out. fallback: the AR model that takes over a failed request."
+    )
+    revision: str = Field(max_length=8, description="Hash of the revision.")
+    kind: ArmKind = Field(description="diffusion or ar.")
+    service: str = Field(max_length=63, description="Headless Service of the revision's pods.")
+    port: int = Field(default=GRPC_PORT, description="Triton's gRPC port.")
+    percent: int = Field(ge=0, le=100, description="Share of the requests that are free to go to any arm.")
+
+
+class Routes(ApiModel):
+    """The only route table. Gateways watch it. Percents of all arms sum to 100, or there is no arm yet."""
+
+    generation: int = Field(default=0, ge=0, description="Rises by one with each change of the table.")
+    arms: list[RouteArm] = Field(default_factory=list, max_length=8, description="Where requests go.")
+
+
+class EngineLimits(ApiModel):
+    """Limits in force: what spec.limits means in numbers."""
+
+    max_batch_size: int = Field(description="Rows in flight in one pod.")
+    max_sequence_length: int | None = Field(
+        default=None, description="Prompt and output tokens of one row. Absent: the model's own limit."
+    )
+    batch_window: str = Field(description="How long an idle engine waits for company.")
+    queue_size: int = Field(description="Requests that may wait in one pod.")
+    request_timeout: str = Field(description="How long a request may wait in one pod.")
+
+
+class RevisionTemplate(ApiModel):
+    """Everything that a revision's pods are made of. Its hash is the revision's name."""
+
+    kind: ArmKind = Field(description="diffusion or ar.")
+    image: str = Field(max_length=512, description="Worker image.")
+    model: ModelSource = Field(description="The checkpoint.")
+    sampler: Sampler | None = Field(default=None, description="How a canvas is denoised. Absent for AR.")
+    limits: EngineLimits = Field(description="Limits in force.")
+    resources: Resources = Field(description="What a pod gets.")
+
+
+RevisionHash = Annotated[str, Field(max_length=8, description="8 hex digits.")]
+
+
+class RevisionStatus(ApiModel):
+    """A revision that has pods. Kept until no gateway sends requests to it any more, whatever spec says by then."""
+
+    hash: RevisionHash
+    ready_pods: int = Field(default=0, ge=0, description="Pods that answer now.")
+    has_been_ready: bool = Field(
+        default=False, description="True once it had a ready pod. Only then may requests be sent to it."
+    )
+    template: RevisionTemplate = Field(description="What its pods are made of.")
+
+
+class RolloutStatus(ApiModel):
+    """Which revision plays which part."""
+
+    stable_revision: RevisionHash | None = Field(default=None, description="The promoted diffusion revision.")
+    canary_revision: RevisionHash | None = Field(
+        default=None, description="The diffusion revision beside the stable arm."
+    )
+    fallback_revision: RevisionHash | None = Field(
+        default=None, description="The AR revision that requests fall back to."
+    )
+    diffusion_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that diffusion serves.")
+
+
+class DiffusionModelStatus(ApiModel):
+    """What the operator saw and decided. Written by the operator only."""
+
+    observed_generation: int | None = Field(
+        default=None, description="The metadata.generation that this status is about."
+    )
+    phase: Phase | None = Field(
+        default=None,
+        description="Pending: nothing answers yet. Progressing: a revision is starting or being rolled out. Serving: all is as spec "
+        "asks. Degraded: requests are answered, but an arm that should answer does not. Failed: needs a person; see conditions.",
+    )
+    url: str | None = Field(default=None, description="Where the OpenAI-compatible API is served inside the cluster.")
+    conditions: list[Condition] = Field(default_factory=list, max_length=16, description="The state by aspect.")
+    rollout: RolloutStatus = Field(default_factory=RolloutStatus, description="Which revision plays which part.")
+    routes: Routes = Field(default_factory=Routes, description="Where gateways send requests.")
+    revisions: list[RevisionStatus] = Field(
+        default_factory=list, max_length=32, description="Revisions that have pods."
+    )
