@@ -81,12 +81,12 @@ class FinishEvent(BaseModel):
 
 
 class ErrorEvent(BaseModel):
-    """The row failed; others are not touched."""
+    """The row failed or was cancelled; others are not touched."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["error"] = "error"
-    code: Literal["invalid_request", "context_length_exceeded", "engine_error", "shutting_down"]
+    code: Literal["invalid_request", "context_length_exceeded", "engine_error", "shutting_down", "cancelled"]
     message: str = Field(description="For the client: what was wrong, with which value, and what to do.")
     param: str | None = Field(default=None, description="The parameter at fault, in the wire's names.")
 

@@ -1,0 +1,22 @@
+"""The engine: requests in, committed blocks out, one thread per model.
+
+Data flows through the files in this order: `admission` turns a request into a `row`; the `loop` batches rows and asks
+a runner (`diffusion` or `ar`) for a step; what a step commits becomes text in `output` (`stops`, `detokenizer`).
+"""
+
+from diffusion_worker.engine.load import load_engine
+from diffusion_worker.engine.loop import Emit, Engine, EngineStats, Handle
+from diffusion_worker.engine.observer import NullObserver, Observer, Pass, PassKind, RowOutcome
+
+__all__ = [
+    "Emit",
+    "Engine",
+    "EngineStats",
+    "Handle",
+    "NullObserver",
+    "Observer",
+    "Pass",
+    "PassKind",
+    "RowOutcome",
+    "load_engine",
+]

@@ -1,0 +1,89 @@
+"""From a request to a row, or to an error that says what was wrong with it."""
+
+import secrets
+
+from diffusion_worker.engine.output import Output
+from diffusion_worker.engine.row import Emit, Row
+from diffusion_worker.engine.runner import Runner
+from diffusion_worker.models.errors import NoChatTemplateError, TemplateError
+from diffusion_worker.wire import ErrorEvent, GenerateRequest
+
+
+class RefusedError(Exception):
+    """A request that cannot be run; carries the event for its submitter."""
+
+    def __init__(self, event: ErrorEvent) -> None:
+        super().__init__(event.message)
+        self.event = event
+
+
+def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Row:
+    """Tokenize and check a request; RefusedError when its prompt is empty, malformed or too long."""
+    prompt_token_ids = _prompt_token_ids(request, runner)
+    param = next(name for name in ("prompt", "prompt_token_ids", "messages") if getattr(request, name) is not None)
+    if not prompt_token_ids:
+        raise _refused(f"the prompt is empty; {param} must give at least one token", param=param)
+    limit = runner.limits.max_sequence_length
+    room = limit - len(prompt_token_ids)
+    if room < 1:
+        raise _refused(
+            f"the prompt has {len(prompt_token_ids)} tokens and leaves no room for an answer: this model takes "
+            f"{limit} tokens, prompt and answer together; shorten the prompt",
+            code="context_length_exceeded",
+            param=param,
+        )
+    if request.max_tokens is not None and request.max_tokens > room:
+        total = len(prompt_token_ids) + request.max_tokens
+        raise _refused(
+            f"this model takes {limit} tokens, prompt and answer together, but {total} were asked for: "
+            f"{len(prompt_token_ids)} in the prompt and max_tokens {request.max_tokens}; shorten either",
+            code="context_length_exceeded",
+            param=param,
+        )
+    max_tokens = request.max_tokens or room
+    return Row(
+        request_id=request.request_id,
+        prompt_token_ids=prompt_token_ids,
+        max_tokens=max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        seed=_seed_of(request),
+        output=Output(
+            tokenizer=runner.tokenizer,
+            eos_token_ids=runner.eos_token_ids,
+            max_tokens=max_tokens,
+            stops=request.stop,
+        ),
+        emit=emit,
+        pending=list(prompt_token_ids),
+    )
+
+
+def _prompt_token_ids(request: GenerateRequest, runner: Runner) -> list[int]:
+    if request.prompt_token_ids is not None:
+        vocab_size = runner.limits.vocab_size
+        unknown = [token_id for token_id in request.prompt_token_ids if not 0 <= token_id < vocab_size]
+        if unknown:
+            raise _refused(
+                f"prompt_token_ids has {unknown[0]}, but this model's token ids are 0 to {vocab_size - 1}",
+                param="prompt_token_ids",
+            )
+        return request.prompt_token_ids
+    if request.prompt is not None:
+        return runner.tokenizer.encode(request.prompt)
+    try:
+        return runner.tokenizer.encode_chat(request.messages or [])
+    except (NoChatTemplateError, TemplateError) as error:
+        raise _refused(str(error), param="messages") from error
+
+
+def _seed_of(request: GenerateRequest) -> int:
+    if request.seed is not None:
+        return request.seed
+    if request.temperature == 0:
+        return 0  # who asks for the most likely tokens expects the same answer each time, renoised positions included
+    return secrets.randbits(32)
+
+
+def _refused(message: str, *, param: str, code: str = "invalid_request") -> RefusedError:
+    return RefusedError(ErrorEvent.model_validate({"code": code, "message": message, "param": param}))

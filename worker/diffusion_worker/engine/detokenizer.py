@@ -1,0 +1,38 @@
+"""Tokens to text, piece by piece."""
+
+from collections.abc import Sequence
+
+from diffusion_worker.models.tokenizer import Tokenizer
+
+_REPLACEMENT = "\ufffd"  # stands for the bytes of a character that is not complete yet
+
+
+class Detokenizer:
+    """Text of a growing token sequence. The pieces put together equal the text of the whole sequence.
+
+    Only a window of tokens is decoded again each time: it begins one piece back, because some tokenizers write a
+    token differently at the very beginning of a text (SentencePiece drops its space there).
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._window: list[int] = []
+        self._context = 0  # tokens at the window's head whose text is out already
+        self._emitted = 0  # characters of the window's text that are out
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """The characters that `token_ids` complete; the bytes of half a character are held back."""
+        self._window.extend(token_ids)
+        text = self._tokenizer.decode(self._window)
+        complete = text.rstrip(_REPLACEMENT)
+        piece = complete[self._emitted :]
+        self._emitted = max(self._emitted, len(complete))
+        if complete == text and piece:
+            self._window = self._window[self._context :]
+            self._context = len(self._window)
+            self._emitted = len(self._tokenizer.decode(self._window))
+        return piece
+
+    def flush(self) -> str:
+        """What is left at the end: the replacement character for bytes that never became one."""
+        return self._tokenizer.decode(self._window)[self._emitted :]

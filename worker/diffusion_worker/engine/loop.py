@@ -1,0 +1,285 @@
+"""The loop: one thread that keeps a batch of rows moving, whatever happens to any one of them."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from diffusion_worker.engine.admission import RefusedError, admit_request
+from diffusion_worker.engine.observer import NullObserver, Observer, RowOutcome
+from diffusion_worker.engine.row import Emit, Row
+from diffusion_worker.engine.runner import Commit, Runner
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
+
+_log = logging.getLogger(__name__)
+_OUTCOMES = {
+    "shutting_down": RowOutcome.SHUT_DOWN,
+    "cancelled": RowOutcome.CANCELLED,
+    "engine_error": RowOutcome.FAILED,
+}
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """A look at the engine from outside."""
+
+    rows_in_flight: int
+    rows_waiting: int
+    consecutive_failed_passes: int  # passes that raised since the last one that did not
+    seconds_since_tick: float  # how long the loop has been in its present pass or wait
+
+
+class Handle:
+    """Lets the submitter of a request cancel it."""
+
+    def __init__(self, engine: "Engine", row: Row | None) -> None:
+        self._engine = engine
+        self._row = row
+
+    def cancel(self) -> None:
+        """Ask for the row to be dropped; thread-safe, and without effect once the row has ended.
+
+        Unless it ends by itself before the loop looks, the row's last event is an ErrorEvent with code `cancelled`,
+        so that a caller can release what it holds at that event alone.
+        """
+        if self._row is not None:
+            self._engine._cancel(self._row)
+
+
+class Engine:
+    """Serves one model from its own thread. All public methods are thread-safe.
+
+    Each submitted request gets its events through `emit`: blocks, then exactly one FinishEvent or ErrorEvent, after
+    which `emit` is not called again. `emit` must not block. It is called from the engine's thread, except for requests
+    that are refused at once: those get their ErrorEvent from the submitting thread before `submit` returns.
+    """
+
+    def __init__(self, runner: Runner, *, batch_window_seconds: float, observer: Observer | None = None) -> None:
+        self._runner = runner
+        self._batch_window_seconds = batch_window_seconds
+        self._observer = observer or NullObserver()
+        self._changed = threading.Condition()
+        self._waiting: deque[Row] = deque()
+        self._rows: list[Row] = []
+        self._closing: Literal["no", "drain", "now"] = "no"
+        self._failed_passes = 0
+        self._ticked = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def max_batch_size(self) -> int:
+        """Rows that run at once; more than these wait in the engine."""
+        return self._runner.max_batch_size
+
+    @property
+    def max_sequence_length(self) -> int:
+        """Prompt and output tokens that one row may have."""
+        return self._runner.limits.max_sequence_length
+
+    @property
+    def alive(self) -> bool:
+        """Whether the engine's thread runs. `stats.seconds_since_tick` tells whether it is stuck in a pass."""
+        return self._thread.is_alive()
+
+    @property
+    def rows_in_flight(self) -> int:
+        """Rows that are running or waiting to run."""
+        with self._changed:
+            return len(self._rows) + len(self._waiting)
+
+    @property
+    def stats(self) -> EngineStats:
+        """A consistent snapshot of the loop's state."""
+        with self._changed:
+            return EngineStats(
+                rows_in_flight=len(self._rows) + len(self._waiting),
+                rows_waiting=len(self._waiting),
+                consecutive_failed_passes=self._failed_passes,
+                seconds_since_tick=time.monotonic() - self._ticked,
+            )
+
+    def submit(self, request: GenerateRequest, emit: Emit) -> Handle:
+        """Queue a request. Never raises for a bad one: its only event is then an ErrorEvent."""
+        try:
+            row = admit_request(request, runner=self._runner, emit=emit)
+        except RefusedError as refused:
+            self._observer.row_ended(RowOutcome.REFUSED)
+            _emit(emit, refused.event, request_id=request.request_id)
+            return Handle(self, None)
+        with self._changed:
+            accepted = self._closing == "no" and self._thread.is_alive()
+            if accepted:
+                self._waiting.append(row)
+                self._changed.notify()
+        if not accepted:
+            self._end_with_error(row, "shutting_down", "this worker is shutting down; send the request again")
+            return Handle(self, None)
+        return Handle(self, row)
+
+    def close(self, *, drain: bool = True, timeout_seconds: float | None = None) -> None:
+        """Stop taking requests and end the thread. Blocks until it has ended; may be called more than once.
+
+        With `drain`, rows run to their end for up to `timeout_seconds` (None: as long as they take); what is left
+        then, or everything without `drain`, ends with an ErrorEvent `shutting_down`.
+        """
+        self._close(how="drain" if drain else "now")
+        if drain and timeout_seconds is not None:
+            self._thread.join(timeout_seconds)
+            self._close(how="now")
+        self._thread.join()
+
+    def _close(self, how: Literal["drain", "now"]) -> None:
+        with self._changed:
+            if self._closing != "now":
+                self._closing = how
+            self._changed.notify()
+
+    def _cancel(self, row: Row) -> None:
+        with self._changed:
+            row.cancelled = True
+            self._changed.notify()
+
+    # Below here everything runs in the engine's thread.
+
+    def _run(self) -> None:
+        try:
+            while self._wait_for_work():
+                self._drop_cancelled()
+                self._fill_batch()
+                if self._rows:
+                    self._step(tuple(self._rows))
+        except BaseException:
+            _log.exception("the engine's loop has ended by a fault of its own")
+            raise
+        finally:
+            with self._changed:
+                crashed = self._closing == "no"
+                self._closing = "now"
+            for row in (*self._rows, *self._waiting):
+                if crashed:
+                    self._end_with_error(row, "engine_error", "the engine has stopped; send the request again")
+                else:
+                    self._end_with_error(row, "shutting_down", "this worker is shutting down; send the request again")
+
+    def _wait_for_work(self) -> bool:
+        """Block while there is nothing to do; False: the loop shall end."""
+        with self._changed:
+            self._ticked = time.monotonic()
+            was_idle = not self._rows
+            while not self._rows and not self._waiting:
+                if self._closing != "no":
+                    return False
+                self._changed.wait(timeout=1.0)
+                self._ticked = time.monotonic()
+            if was_idle:
+                self._wait_for_company()
+            return self._closing != "now"
+
+    def _wait_for_company(self) -> None:
+        """Let an idle engine's first request wait for others, so that they start in one batch."""
+        deadline = self._waiting[0].arrived + self._batch_window_seconds
+        while self._closing == "no" and len(self._waiting) < self._runner.max_batch_size:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            self._changed.wait(timeout=left)
+
+    def _drop_cancelled(self) -> None:
+        with self._changed:
+            cancelled = [row for row in (*self._rows, *self._waiting) if row.cancelled]
+        for row in cancelled:
+            self._end_with_error(row, "cancelled", "the request was cancelled")
+
+    def _fill_batch(self) -> None:
+        now = time.monotonic()
+        with self._changed:
+            while self._waiting and len(self._rows) < self._runner.max_batch_size:
+                row = self._waiting.popleft()
+                row.started = now
+                self._rows.append(row)
+                self._runner.admit(row)
+
+    def _step(self, rows: Sequence[Row]) -> None:
+        try:
+            result = self._runner.step(rows)
+        except Exception as error:
+            with self._changed:
+                self._failed_passes += 1
+            if len(rows) > 1:
+                # One of them may be to blame: alone, each shows whether it is.
+                _log.exception("a pass over %d rows failed; each is tried alone", len(rows))
+                for row in rows:
+                    self._step([row])
+            else:
+                _log.exception("a pass failed for request %s", rows[0].request_id)
+                self._end_with_error(rows[0], "engine_error", f"the model failed on this request: {error}")
+            return
+        with self._changed:
+            self._failed_passes = 0
+        for done in result.passes:
+            self._observer.pass_done(done)
+        for failure in result.failures:
+            self._end_with_error(failure.row, "engine_error", failure.message)
+        for commit in result.commits:
+            self._commit(commit)
+
+    def _commit(self, commit: Commit) -> None:
+        row = commit.row
+        try:
+            text = row.output.push(commit.token_ids)
+        except Exception as error:
+            _log.exception("the text of request %s could not be made", row.request_id)
+            self._end_with_error(row, "engine_error", f"the tokens could not be turned into text: {error}")
+            return
+        block = BlockEvent(
+            index=row.blocks, text=text.text, tokens=text.tokens, steps=commit.steps, converged=commit.converged
+        )
+        row.blocks += 1
+        row.steps += commit.steps
+        self._observer.block_committed(block)
+        if not _emit(row.emit, block, request_id=row.request_id):
+            row.cancelled = True  # nobody listens any more
+        if text.finish is not None:
+            self._end(
+                row,
+                RowOutcome(text.finish),
+                FinishEvent(
+                    reason=text.finish,
+                    prompt_tokens=len(row.prompt_token_ids),
+                    completion_tokens=row.output.tokens,
+                    steps=row.steps,
+                    blocks=row.blocks,
+                    seed=row.seed,
+                    queue_seconds=row.queue_seconds,
+                ),
+            )
+
+    def _end_with_error(
+        self, row: Row, code: Literal["engine_error", "shutting_down", "cancelled"], message: str
+    ) -> None:
+        self._end(row, _OUTCOMES[code], ErrorEvent(code=code, message=message))
+
+    def _end(self, row: Row, outcome: RowOutcome, event: FinishEvent | ErrorEvent) -> None:
+        """Free the row's slot, then tell its submitter: whoever waits for the event finds the slot free."""
+        with self._changed:
+            self._runner.release(row)
+            if row in self._rows:
+                self._rows.remove(row)
+            elif row in self._waiting:
+                self._waiting.remove(row)
+        self._observer.row_ended(outcome)
+        _emit(row.emit, event, request_id=row.request_id)
+
+
+def _emit(emit: Emit, event: BlockEvent | FinishEvent | ErrorEvent, *, request_id: str) -> bool:
+    """Call back; False when the callback raised."""
+    try:
+        emit(event)
+    except Exception:
+        _log.exception("the listener of request %s failed on a %s event", request_id, event.type)
+        return False
+    return True

@@ -1,0 +1,44 @@
+"""One request in flight."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from diffusion_worker.engine.canvas import Canvas
+from diffusion_worker.engine.output import Output
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
+
+Emit = Callable[[BlockEvent | FinishEvent | ErrorEvent], None]
+
+
+@dataclass(eq=False)
+class Row:
+    """A request with everything that its next step needs. Its tokens depend on nothing outside it.
+
+    Owned by the engine's thread; only `cancelled` is written from outside.
+    """
+
+    request_id: str
+    prompt_token_ids: list[int]
+    max_tokens: int
+    temperature: float
+    top_p: float
+    seed: int
+    output: Output
+    emit: Emit
+    arrived: float = field(default_factory=time.monotonic)
+    started: float | None = None
+    cancelled: bool = False
+
+    slot: int | None = None  # of the cache
+    cached: int = 0  # tokens whose keys and values are in the cache
+    pending: list[int] = field(default_factory=list)  # tokens that must enter the cache before the next step
+    canvas: Canvas | None = None  # being denoised; None on an autoregressive row and between canvases
+
+    steps: int = 0
+    blocks: int = 0
+
+    @property
+    def queue_seconds(self) -> float:
+        """From arrival to the first pass; 0 for a row that has not run."""
+        return 0.0 if self.started is None else self.started - self.arrived

@@ -1,0 +1,66 @@
+"""What the loop asks of a model: the only part that differs between diffusion and autoregressive decoding."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from diffusion_worker.engine.observer import Pass
+from diffusion_worker.engine.row import Row
+from diffusion_worker.models.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What admission checks a request against."""
+
+    vocab_size: int
+    max_sequence_length: int  # prompt and output tokens of one row
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Tokens that a row will not change any more."""
+
+    row: Row
+    token_ids: list[int]
+    steps: int
+    converged: bool = True
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row whose numbers went wrong (NaN logits), while its neighbours are fine."""
+
+    row: Row
+    message: str
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one step did. A row may be in neither list: its canvas is not done yet."""
+
+    passes: list[Pass]
+    commits: list[Commit]
+    failures: list[Failure]
+
+
+class Runner(Protocol):
+    """Runs steps for rows that hold a slot of its cache."""
+
+    tokenizer: Tokenizer
+    limits: Limits
+    eos_token_ids: frozenset[int]
+    max_batch_size: int
+
+    def admit(self, row: Row) -> None:
+        """Give the row a slot of the cache. The loop never admits more than `max_batch_size`."""
+
+    def release(self, row: Row) -> None:
+        """Take the row's slot back. Safe to call for a row without one."""
+
+    def step(self, rows: Sequence[Row]) -> StepResult:
+        """Move every row on by one step.
+
+        May raise: then each row is as it was before, or a whole pass further, so that the loop can try again with
+        fewer rows.
+        """
