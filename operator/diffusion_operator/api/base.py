@@ -14,8 +14,8 @@ NOT_YET_SENTENCE = "Not acted on yet."
 class ApiModel(BaseModel):
     """A part of the resource.
 
-    Unknown fields are dropped, not refused: the API server refuses what users misspell, and a resource that was written under a
-    newer CRD must still be readable by an older operator or gateway during an upgrade.
+    Unknown fields are dropped, not refused: the API server refuses what users misspell, and a resource that was
+    written under a newer CRD must still be readable by an older operator or gateway during an upgrade.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")

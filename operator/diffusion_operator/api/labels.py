@@ -17,7 +17,8 @@ ARM_KIND = f"{GROUP}/kind"
 MANAGED_BY_VALUE = "diffusion-operator"
 APP_NAME_VALUE = "diffusion-worker"
 
-# Annotation on children: hash of the manifest that was applied last. Tells "we want something else now" from "someone else changed it".
+# Annotation on children: hash of the manifest that was applied last. Tells "we want something else now" from "someone
+# else changed it".
 APPLIED_HASH = f"{GROUP}/applied-hash"
 
 HTTP_PORT = 8000

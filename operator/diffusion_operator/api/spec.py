@@ -1,7 +1,7 @@
 """`spec`: what a user asks for. Descriptions here are what `kubectl explain` prints.
 
-There are no defaults in the schema, so that the API server never rewrites what a user applied; each description names the default,
-and `diffusion_operator.core.defaults` holds it.
+There are no defaults in the schema, so that the API server never rewrites what a user applied; each description names
+the default, and `diffusion_operator.core.defaults` holds it.
 """
 
 from enum import StrEnum
@@ -12,7 +12,10 @@ from pydantic import ConfigDict, Field
 from .base import NOT_YET, ApiModel
 from .units import Duration, Quantity, QuantityOrAuto, cel, positive
 
-_SOURCE_REMEDY = "write hf://organisation/repository, pvc://claim/path, image://registry/name:tag or file:///absolute/path (a folder in the worker image)"
+_SOURCE_REMEDY = (
+    "write hf://organisation/repository, pvc://claim/path, image://registry/name:tag or file:///absolute/path "
+    "(a folder in the worker image)"
+)
 _SOURCE_RULE = (
     r"self.matches('^(hf://[A-Za-z0-9._-]+/[A-Za-z0-9._-]+|pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[A-Za-z0-9._/-]*)?|"
     r"image://[A-Za-z0-9][A-Za-z0-9._:/@-]*|file:///[A-Za-z0-9._/-]+)$') && !self.contains('..')"
@@ -44,15 +47,18 @@ class ModelSource(ApiModel):
         min_length=1,
         max_length=512,
         json_schema_extra=cel((_SOURCE_RULE, f"not a model source: {_SOURCE_REMEDY}")),
-        description="Where the checkpoint is: hf://organisation/repository (downloaded by each pod), pvc://claim/path (a claim in the "
-        "namespace of the resource, mounted read-only), image://reference (an OCI image or artifact, mounted read-only) or "
+        description="Where the checkpoint is: hf://organisation/repository (downloaded by each pod), "
+        "pvc://claim/path (a claim in the "
+        "namespace of the resource, mounted read-only), image://reference (an OCI image or artifact, mounted "
+        "read-only) or "
         "file:///path (a folder in the worker image).",
     )
     revision: str | None = Field(
         default=None,
         min_length=1,
         max_length=128,
-        description="Commit, tag or branch of an hf:// repository. Pin a commit: a branch can change under a running service. "
+        description="Commit, tag or branch of an hf:// repository. Pin a commit: a branch can change under a "
+        "running service. "
         "Default: the repository's main branch.",
     )
     dtype: Literal["auto", "float32", "bfloat16"] | None = Field(
@@ -94,7 +100,8 @@ class Fallback(ApiModel):
         json_schema_extra=cel(
             (
                 "has(self.model) != has(self.endpoint)",
-                "give exactly one of model (an autoregressive checkpoint that we serve) and endpoint (a server that is there already)",
+                "give exactly one of model (an autoregressive checkpoint that we serve) and endpoint (a server that "
+                "is there already)",
             )
         )
     )
@@ -131,12 +138,12 @@ class TemperatureRange(ApiModel):
 
 
 class Sampler(ApiModel):
-    """How a canvas (a block of tokens that is denoised together) is sampled. What is absent is as the checkpoint says."""
+    """How a canvas (a block of tokens that is denoised together) is sampled. Absent: as the checkpoint says."""
 
     name: SamplerName | None = Field(
         default=None,
-        description="entropy_bound accepts tokens while the sum of their entropies stays under a bound. Not acted on yet: discrete_ddim, "
-        "block_refinement and low_confidence run as entropy_bound. Default: entropy_bound.",
+        description="entropy_bound accepts tokens while the sum of their entropies stays under a bound. Not acted "
+        "on yet: discrete_ddim, block_refinement and low_confidence run as entropy_bound. Default: entropy_bound.",
     )
     canvas_length: int | None = Field(
         default=None,
@@ -165,7 +172,8 @@ class Sampler(ApiModel):
         ge=0,
         le=10,
         json_schema_extra=NOT_YET,
-        description="Classifier-free guidance. 0 is off and costs nothing; above it each step costs two passes. Default: 0.",
+        description="Classifier-free guidance. 0 is off and costs nothing; above it each step costs two passes. "
+        "Default: 0.",
     )
     deterministic: bool | None = Field(
         default=None,
@@ -208,12 +216,14 @@ class Limits(ApiModel):
     max_batch_size: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] | None = Field(
         default=None,
         json_schema_extra=_INT_OR_STRING | _AUTO_OR_ROWS,
-        description="Most requests in flight in one pod, 1 to 64. Not acted on yet: auto (from memory) means 8. Default: 8.",
+        description="Most requests in flight in one pod, 1 to 64. Not acted on yet: auto (from memory) means 8. "
+        "Default: 8.",
     )
     max_sequence_length: Literal["auto"] | Annotated[int, Field(ge=16, le=1048576)] | None = Field(
         default=None,
         json_schema_extra=_INT_OR_STRING | _AUTO_OR_TOKENS,
-        description="Most tokens of one request, prompt and output together. Not acted on yet: auto (from memory) means the model's own "
+        description="Most tokens of one request, prompt and output together. Not acted on yet: auto (from memory) "
+        "means the model's own "
         "limit. Default: the model's own limit.",
     )
     batch_window: Duration | None = Field(
@@ -224,7 +234,8 @@ class Limits(ApiModel):
                 "longer than 100ms: write 0ms to 100ms; a longer wait helps no batch and delays each first token",
             )
         ),
-        description="How long an idle pod waits for more requests before it starts, at most 100ms. Never delays a running batch. Default: 50ms.",
+        description="How long an idle pod waits for more requests before it starts, at most 100ms. Never delays a "
+        "running batch. Default: 50ms.",
     )
     queue_size: int | None = Field(
         default=None,
@@ -277,7 +288,8 @@ class Resources(ApiModel):
     )
     cpu: Quantity | None = Field(
         default=None,
-        description="Cores requested per pod. On CPU it also sets the number of compute threads, rounded up. Default: 1.",
+        description="Cores requested per pod. On CPU it also sets the number of compute threads, rounded up. "
+        "Default: 1.",
     )
     memory: Quantity | None = Field(
         default=None, description="Main memory per pod, requested and limited. Default: 2Gi."
@@ -364,7 +376,8 @@ class Rollout(ApiModel):
         default=None,
         ge=1,
         le=100,
-        description="Share of the requests that a new revision gets once it is ready, 1 to 100. The rest stays with the promoted revision, "
+        description="Share of the requests that a new revision gets once it is ready, 1 to 100. The rest stays with "
+        "the promoted revision, "
         "or with the AR model while there is none. 100 promotes it at once. Default: 5.",
     )
     step_percent: int | None = Field(
@@ -412,7 +425,7 @@ class Routing(ApiModel):
     causal_workloads: list[Literal["code", "math"]] | None = Field(
         default=None,
         max_length=2,
-        json_schema_extra=NOT_YET,
+        json_schema_extra=NOT_YET | {"x-kubernetes-list-type": "set"},
         description="Kinds of work that go to AR. Default: code and math.",
     )
     detect_workload: bool | None = Field(
@@ -444,7 +457,8 @@ class DiffusionModelSpec(ApiModel):
 
     model: ModelSource = Field(description="The diffusion checkpoint.")
     fallback: Fallback = Field(
-        description="The autoregressive (AR) model that serves until diffusion is ready, and takes over requests that diffusion cannot answer. "
+        description="The autoregressive (AR) model that serves until diffusion is ready, and takes over requests "
+        "that diffusion cannot answer. "
         "Exactly one of model and endpoint."
     )
     sampler: Sampler | None = Field(

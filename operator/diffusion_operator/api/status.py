@@ -61,7 +61,8 @@ class RouteArm(ApiModel):
     """One place where the gateway sends requests."""
 
     role: ArmRole = Field(
-        description="stable: the promoted diffusion revision, or the AR model until there is one. canary: the revision that is being "
+        description="stable: the promoted diffusion revision, or the AR model until there is one. canary: the "
+        "revision that is being "
         "rolled out. fallback: the AR model that takes over a failed request."
     )
     revision: str = Field(max_length=8, description="Hash of the revision.")
@@ -136,13 +137,23 @@ class DiffusionModelStatus(ApiModel):
     )
     phase: Phase | None = Field(
         default=None,
-        description="Pending: nothing answers yet. Progressing: a revision is starting or being rolled out. Serving: all is as spec "
-        "asks. Degraded: requests are answered, but an arm that should answer does not. Failed: needs a person; see conditions.",
+        description="Pending: nothing answers yet. Progressing: a revision is starting or being rolled out. "
+        "Serving: all is as spec "
+        "asks. Degraded: requests are answered, but an arm that should answer does not. Failed: needs a person; see "
+        "conditions.",
     )
     url: str | None = Field(default=None, description="Where the OpenAI-compatible API is served inside the cluster.")
-    conditions: list[Condition] = Field(default_factory=list, max_length=16, description="The state by aspect.")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        description="The state by aspect.",
+    )
     rollout: RolloutStatus = Field(default_factory=RolloutStatus, description="Which revision plays which part.")
     routes: Routes = Field(default_factory=Routes, description="Where gateways send requests.")
     revisions: list[RevisionStatus] = Field(
-        default_factory=list, max_length=32, description="Revisions that have pods."
+        default_factory=list,
+        max_length=32,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["hash"]},
+        description="Revisions that have pods.",
     )

@@ -11,7 +11,7 @@ _DURATION_PART = re.compile(r"([0-9]+)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 _QUANTITY = re.compile(r"^([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
-_FACTORS = {
+_FACTORS: dict[str | None, Decimal] = {
     None: Decimal(1),
     "m": Decimal("0.001"),
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P"), start=1)},

@@ -1,0 +1,172 @@
+"""Condition types and reasons: what each means and what a person does about it.
+
+`docs/reference/conditions.md` is generated from here.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .status import ConditionStatus
+
+
+class ConditionType(StrEnum):
+    """Aspects of a resource's state. All of them are present from the first write of the status."""
+
+    READY = "Ready"
+    PROGRESSING = "Progressing"
+    FALLBACK_AVAILABLE = "FallbackAvailable"
+    SIZED = "Sized"
+    SPEC_APPLIED = "SpecApplied"
+
+
+TYPE_MEANS = {
+    ConditionType.READY: "Requests are answered, by whichever arm. Stays True through a rollout, however long.",
+    ConditionType.PROGRESSING: "The operator is on the way to what spec asks for.",
+    ConditionType.FALLBACK_AVAILABLE: "The AR model can take over requests.",
+    ConditionType.SIZED: "Batch and sequence limits are known to fit the memory.",
+    ConditionType.SPEC_APPLIED: "Every field that is set has an effect.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a condition has its status."""
+
+    name: str
+    type: ConditionType
+    status: ConditionStatus
+    means: str
+    remedy: str
+
+
+_NOTHING = "Nothing."
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+SERVING = Reason("Serving", ConditionType.READY, _TRUE, "An arm of the route table has a ready pod.", _NOTHING)
+NO_READY_POD = Reason(
+    "NoReadyPod",
+    ConditionType.READY,
+    _FALSE,
+    "No arm of the route table has a ready pod: requests are refused.",
+    "The message of Progressing names what pods wait for. At the first start that is most often the image or the "
+    "checkpoint being "
+    "downloaded. Later: `kubectl get pods -l serving.diffusion-operator.dev/model=NAME`, then `kubectl describe` "
+    "and `kubectl logs`.",
+)
+INVALID = Reason(
+    "SpecInvalid",
+    ConditionType.READY,
+    _FALSE,
+    "The operator cannot read spec: it was stored under another version of the CRD, or without validation. What "
+    "served before goes on.",
+    "Correct the field that the message names and apply again. If it is right as it is, CRD and operator are of "
+    "different releases: "
+    "upgrade the one that is behind.",
+)
+
+SETTLED = Reason("Settled", ConditionType.PROGRESSING, _FALSE, "All is as spec asks.", _NOTHING)
+REVISION_STARTING = Reason(
+    "RevisionStarting",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "A revision's pods are starting. What served before goes on.",
+    "Wait. The message says what the pods wait for.",
+)
+WAITING_FOR_STABLE = Reason(
+    "WaitingForStable",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "The diffusion revision is ready, but the AR model that should serve the rest of the requests never was.",
+    "Wait for the AR pods, or repair fallback.model. To serve diffusion without a proven AR model set "
+    "rollout.initialPercent to 100.",
+)
+CANARY_SERVING = Reason(
+    "CanaryServing",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "A new revision serves rollout.initialPercent of the requests beside the stable arm.",
+    "Watch it. To promote it set rollout.initialPercent to 100; to withdraw it apply the old spec again.",
+)
+RETIRING = Reason(
+    "RetiringRevision",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "An old revision's pods stay until every gateway has stopped sending requests to them.",
+    "Wait; it takes seconds. If it stays: a ready gateway pod does not answer on its admin port, or cannot reach "
+    "the API server. The "
+    "message names it.",
+)
+PAUSED = Reason(
+    "Paused",
+    ConditionType.PROGRESSING,
+    _FALSE,
+    "rollout.paused holds the weights although spec asks for others.",
+    "Set rollout.paused to false to go on.",
+)
+PODS_NOT_STARTING = Reason(
+    "PodsNotStarting",
+    ConditionType.PROGRESSING,
+    _FALSE,
+    "A revision's pods did not become ready in ten minutes. What served before goes on; the operator keeps trying.",
+    "The message says what the pods wait for: an image that cannot be pulled, a node with room, a checkpoint that "
+    "cannot be loaded. "
+    "`kubectl describe pod` and `kubectl logs` say more. Correct spec or cluster.",
+)
+CHILD_REJECTED = Reason(
+    "ChildRejected",
+    ConditionType.PROGRESSING,
+    _FALSE,
+    "The API server refused a Deployment, Service or ConfigMap of this resource. What served before goes on; the "
+    "operator keeps trying.",
+    "The message quotes the API server: a quota, an admission policy, or a value in resources that pods cannot "
+    "have. Correct that.",
+)
+INVALID_PROGRESSING = Reason("SpecInvalid", ConditionType.PROGRESSING, _FALSE, INVALID.means, INVALID.remedy)
+
+FALLBACK_READY = Reason(
+    "FallbackReady", ConditionType.FALLBACK_AVAILABLE, _TRUE, "The AR model has a ready pod.", _NOTHING
+)
+FALLBACK_STARTING = Reason(
+    "FallbackStarting",
+    ConditionType.FALLBACK_AVAILABLE,
+    _FALSE,
+    "The AR model has not had a ready pod yet.",
+    "Wait for its pods.",
+)
+FALLBACK_NOT_READY = Reason(
+    "FallbackNotReady",
+    ConditionType.FALLBACK_AVAILABLE,
+    _FALSE,
+    "The AR model has no ready pod now. A request that diffusion cannot answer fails.",
+    "`kubectl get pods -l serving.diffusion-operator.dev/model=NAME,serving.diffusion-operator.dev/kind=ar`, then "
+    "`kubectl describe` "
+    "and `kubectl logs`.",
+)
+FALLBACK_NOT_SERVED = Reason(
+    "FallbackNotServed",
+    ConditionType.FALLBACK_AVAILABLE,
+    _FALSE,
+    "fallback.endpoint is not acted on yet: there is no AR arm, and diffusion serves all requests once it is ready.",
+    "Use fallback.model.",
+)
+FALLBACK_UNKNOWN = Reason("SpecInvalid", ConditionType.FALLBACK_AVAILABLE, _UNKNOWN, INVALID.means, INVALID.remedy)
+
+NOT_SIZED = Reason(
+    "NotActedOnYet",
+    ConditionType.SIZED,
+    _UNKNOWN,
+    "Nothing is planned from memory yet: limits are taken as they are written.",
+    "Set limits.maxBatchSize and limits.maxSequenceLength to what is known to fit.",
+)
+
+APPLIED = Reason("Applied", ConditionType.SPEC_APPLIED, _TRUE, "Every field that is set has an effect.", _NOTHING)
+NOT_ACTED_ON_YET = Reason(
+    "NotActedOnYet",
+    ConditionType.SPEC_APPLIED,
+    _FALSE,
+    "Fields are set that this release stores and does not act on. The message lists them.",
+    "Nothing, if that is known. Otherwise do not count on them.",
+)
+INVALID_SPEC_APPLIED = Reason("SpecInvalid", ConditionType.SPEC_APPLIED, _FALSE, INVALID.means, INVALID.remedy)
+
+REASONS: tuple[Reason, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Reason))
