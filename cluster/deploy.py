@@ -83,3 +83,38 @@ def run(command: Sequence[str], *, stdin: str | None = None, timeout: float) -> 
     if done.returncode:
         raise DeployError(f"{name} {' '.join(command[1:])} failed: {(done.stderr or done.stdout).strip()[-2000:]}")
     return done.stdout
+
+
+@dataclass(frozen=True)
+class Images:
+    """References of the three programs' images as the cluster's nodes pull them: `registry/repository:tag`."""
+
+    operator: str
+    gateway: str
+    worker: str
+
+
+def install(target: Target, images: Images, *, values: Sequence[str] = ()) -> None:
+    """Install or upgrade the chart and wait until operator and gateway are ready.
+
+    Args:
+        values: more `--set` arguments, such as `gateway.service.type=NodePort`.
+
+    Raises:
+        DeployError: Helm failed or the pods were not ready within five minutes.
+    """
+    settings = [
+        setting for part in ("operator", "gateway", "worker") for setting in _image(part, getattr(images, part))
+    ]
+    flags = [flag for setting in [*settings, *values] for flag in ("--set", setting)]
+    namespace = ["--namespace", NAMESPACE, "--create-namespace"]
+    target.helm(
+        "upgrade", RELEASE, str(CHART), "--install", *namespace, "--wait", "--timeout", "5m", *flags, timeout=360
+    )
+
+
+def _image(part: str, reference: str) -> tuple[str, str, str]:
+    registry, _, rest = reference.rpartition("/")
+    repository, _, tag = rest.rpartition(":")
+    image = f"{part}.image"
+    return f"{image}.registry={registry}", f"{image}.repository={repository}", f"{image}.tag={tag}"

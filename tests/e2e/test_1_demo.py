@@ -1,0 +1,38 @@
+"""What a visitor sees first: `make demo` tells a story and says how to go on."""
+
+import subprocess
+import sys
+
+from cluster.paths import REPOSITORY
+
+
+def test_the_demo_streams_a_story_and_says_how_to_go_on(cluster):
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.demo"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    story, _, rest = done.stdout.partition("NAME")
+    assert len(story.split()) > 20, story
+    assert "storyteller" in rest
+    assert f"{cluster.url}/v1" in rest
+    assert "make clean-cluster" in rest
+
+
+def test_the_printed_columns_tell_phase_readiness_weight_and_address(cluster):
+    header, row, *_ = cluster.kubectl("get", "dm", "storyteller").splitlines()
+
+    assert header.split() == ["NAME", "PHASE", "READY", "WEIGHT", "URL", "AGE"]
+    assert row.split()[2:4] == ["True", "100"]
+
+
+def test_explain_reads_like_documentation(cluster):
+    text = cluster.kubectl("explain", "dm.spec")
+
+    assert "autoregressive" in text
+    assert "Not acted on yet" in cluster.kubectl("explain", "dm.spec.scoring.samplePercent")
