@@ -1,0 +1,196 @@
+"""What the chart renders is valid Kubernetes and says what the values ask for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from tests.chart.chart import CHART, EVERYTHING, NAMESPACE, REGISTRY, Rendered, helm, render
+
+MODELS = {
+    "ClusterRole": client.V1ClusterRole,
+    "ClusterRoleBinding": client.V1ClusterRoleBinding,
+    "CustomResourceDefinition": client.V1CustomResourceDefinition,
+    "Deployment": client.V1Deployment,
+    "NetworkPolicy": client.V1NetworkPolicy,
+    "PodDisruptionBudget": client.V1PodDisruptionBudget,
+    "Role": client.V1Role,
+    "RoleBinding": client.V1RoleBinding,
+    "Service": client.V1Service,
+    "ServiceAccount": client.V1ServiceAccount,
+}
+
+# Everything that can be switched on, on: everything.yaml itself switches some objects off.
+ALL_OBJECTS = {
+    "crds.install": True,
+    "rbac.create": True,
+    "rbac.aggregateUserRoles": True,
+    "operator.serviceAccount.create": True,
+    "gateway.serviceAccount.create": True,
+    "gateway.podDisruptionBudget.enabled": True,
+}
+RENDERINGS: dict[str, tuple[dict[str, Any], tuple[Path, ...]]] = {
+    "defaults": ({}, ()),
+    "every value set": ({}, (EVERYTHING,)),
+    "every value and every object": (ALL_OBJECTS, (EVERYTHING,)),
+    "one namespace": ({"watchNamespaces": ["stories"]}, ()),
+    "policies and monitors with their defaults": (
+        {"networkPolicy.enabled": True, "metrics.podMonitor.enabled": True},
+        (),
+    ),
+}
+
+
+@pytest.fixture(params=RENDERINGS)
+def rendered(request: pytest.FixtureRequest) -> Rendered:
+    values, files = RENDERINGS[request.param]
+    return render(values, files=files)
+
+
+def test_helm_lint_finds_nothing():
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), f"--set=image.registry={REGISTRY}")
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART), f"--values={EVERYTHING}")
+
+
+def test_every_object_is_valid_and_has_no_unknown_field(rendered: Rendered):
+    for item in rendered.objects:
+        if item["kind"] != "PodMonitor":  # not Kubernetes' own: no model of it here
+            MODELS[item["kind"]].model_validate(item)
+
+
+def test_every_object_has_the_common_labels_and_no_foreign_namespace(rendered: Rendered):
+    for item in rendered.objects:
+        labels = item["metadata"]["labels"]
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+        assert labels["app.kubernetes.io/instance"] == "diffusion-operator"
+        assert labels["helm.sh/chart"].startswith("diffusion-operator-")
+        assert item["metadata"].get("namespace", NAMESPACE) in {NAMESPACE, "stories", "poems"}
+
+
+def test_no_two_objects_have_the_same_name(rendered: Rendered):
+    names = [(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in rendered.objects]
+    assert len(names) == len(set(names))
+
+
+def test_every_selector_selects_the_pods_it_is_meant_for(rendered: Rendered):
+    pods = {
+        item["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: item["spec"]["template"][
+            "metadata"
+        ]["labels"]
+        for item in rendered.of("Deployment")
+    }
+    selectors = [(item["metadata"]["labels"], item["spec"]["selector"]) for item in rendered.of("Service")]
+    selectors += [
+        (item["metadata"]["labels"], item["spec"]["selector"]["matchLabels"])
+        for kind in ("Deployment", "PodDisruptionBudget", "PodMonitor")
+        for item in rendered.of(kind)
+    ]
+    selectors += [
+        (item["metadata"]["labels"], item["spec"]["podSelector"]["matchLabels"])
+        for item in rendered.of("NetworkPolicy")
+    ]
+    for labels, selector in selectors:
+        component = labels["app.kubernetes.io/component"]
+        selected = {name for name, pod in pods.items() if selector.items() <= pod.items()}
+        # Workers are not the chart's pods: only the operator makes them.
+        assert selected == ({component} if component != "worker" else set())
+
+
+def test_named_ports_exist_in_the_pods(rendered: Rendered):
+    for _, spec in rendered.pod_specs():
+        (container,) = spec["containers"]
+        names = {port["name"] for port in container["ports"]}
+        assert {
+            container[probe]["httpGet"]["port"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+        } <= names
+    gateway = {"http", "admin"}
+    assert {port["targetPort"] for item in rendered.of("Service") for port in item["spec"]["ports"]} <= gateway
+
+
+def test_the_admin_port_is_in_no_service(rendered: Rendered):
+    assert [port["name"] for item in rendered.of("Service") for port in item["spec"]["ports"]] == ["http"]
+
+
+def test_user_labels_never_replace_what_selectors_need():
+    mine = {"app.kubernetes.io/component": "mine", "app.kubernetes.io/name": "mine"}
+    changed = render({"commonLabels": mine, "gateway.podLabels": mine})
+    assert changed == render()
+
+
+def test_a_new_chart_version_alone_replaces_no_pod():
+    for item in render().of("Deployment"):
+        labels = item["spec"]["template"]["metadata"]["labels"]
+        assert not {"helm.sh/chart", "app.kubernetes.io/version"} & labels.keys()
+
+
+def test_the_operator_is_one_pod_that_is_never_doubled():
+    spec = render().one("Deployment", "diffusion-operator")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_a_gateway_update_loses_no_request():
+    deployment = render({"gateway.preStopSeconds": 7, "gateway.drainSeconds": 90}).one(
+        "Deployment", "diffusion-operator-gateway"
+    )
+    pod = deployment["spec"]["template"]["spec"]
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 7}}
+    assert pod["terminationGracePeriodSeconds"] > 7 + 90
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "name"),
+    [
+        ("diffusion-operator", [], "diffusion-operator"),
+        ("prod", [], "prod-diffusion-operator"),
+        ("prod", ["--set=nameOverride=dm"], "prod-dm"),
+        ("prod", ["--set=fullnameOverride=models"], "models"),
+        ("r" * 53, [], "r" * 50),
+    ],
+)
+def test_names_follow_the_release_and_fit_kubernetes(release: str, values: list[str], name: str):
+    text = helm("template", release, str(CHART), f"--set=image.registry={REGISTRY}", *values)
+    assert f"\n  name: {name}\n" in text
+    assert f"\n  name: {name}-gateway\n" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        ({}, f"{REGISTRY}/diffusion-gateway:0.1.0"),
+        ({"image.tag": "v1"}, f"{REGISTRY}/diffusion-gateway:v1"),
+        ({"image.tag": "v1", "gateway.image.tag": "v2"}, f"{REGISTRY}/diffusion-gateway:v2"),
+        ({"gateway.image.registry": "localhost:5000"}, "localhost:5000/diffusion-gateway:0.1.0"),
+        (
+            {"image.tag": "v1", "gateway.image.digest": f"sha256:{'a' * 64}"},
+            f"{REGISTRY}/diffusion-gateway@sha256:{'a' * 64}",
+        ),
+    ],
+)
+def test_the_image_is_the_most_specific_one_named(values: dict[str, str], image: str):
+    deployment = render(values).one("Deployment", "diffusion-operator-gateway")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
+
+
+def test_a_network_policy_leaves_the_admin_port_to_the_operator_alone():
+    policy = render({"networkPolicy.enabled": True}).one("NetworkPolicy", "diffusion-operator-gateway")
+    admin = [rule for rule in policy["spec"]["ingress"] if rule["ports"] == [{"port": "admin", "protocol": "TCP"}]]
+    (peer,) = admin[0]["from"]
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+
+
+def test_prometheus_reaches_the_gateway_where_clients_are_restricted():
+    clients, prometheus = [{"ipBlock": {"cidr": "192.0.2.1/32"}}], [{"ipBlock": {"cidr": "192.0.2.2/32"}}]
+    policy = render(
+        {"networkPolicy.enabled": True, "networkPolicy.clients": clients, "networkPolicy.prometheus": prometheus}
+    ).one("NetworkPolicy", "diffusion-operator-gateway")
+    assert policy["spec"]["ingress"][0]["from"] == clients + prometheus
+
+
+def test_pod_monitors_look_for_workers_where_models_may_be():
+    monitor = {"metrics.podMonitor.enabled": True}
+    name = "diffusion-operator-worker"
+    assert render(monitor).one("PodMonitor", name)["spec"]["namespaceSelector"] == {"any": True}
+    scoped = render({**monitor, "watchNamespaces": ["stories"]}).one("PodMonitor", name)
+    assert scoped["spec"]["namespaceSelector"] == {"matchNames": ["stories"]}
