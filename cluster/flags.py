@@ -1,4 +1,4 @@
-"""Command lines of etcd and kube-apiserver, shared by the test control plane and the whole cluster."""
+"""Command lines of the cluster's programs. The test control plane shares those of etcd and kube-apiserver."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +75,44 @@ def apiserver(
         f"--audit-log-path={audit_log}",
         "--audit-log-maxsize=200",
         "--audit-log-maxbackup=1",
+    ]
+
+
+def controller_manager(
+    programs: Programs, *, kubeconfig: Path, authority: Credential, service_accounts: Credential
+) -> list[str]:
+    """All of Kubernetes' controllers, signing certificates with `authority`."""
+    return [
+        str(programs.path("kube-controller-manager")),
+        f"--kubeconfig={kubeconfig}",
+        f"--service-account-private-key-file={service_accounts.key}",
+        f"--root-ca-file={authority.certificate}",
+        f"--cluster-signing-cert-file={authority.certificate}",
+        f"--cluster-signing-key-file={authority.key}",
+        "--use-service-account-credentials=true",
+        "--leader-elect=false",
+        "--profiling=false",
+    ]
+
+
+def scheduler(programs: Programs, *, kubeconfig: Path) -> list[str]:
+    """The default scheduler."""
+    return [
+        str(programs.path("kube-scheduler")),
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        "--profiling=false",
+    ]
+
+
+def kubelet(programs: Programs, *, kubeconfig: Path, configuration: Path, node: str, address: str) -> list[str]:
+    """The node agent of `node`, reached at `address`."""
+    return [
+        str(programs.path("kubelet")),
+        f"--config={configuration}",
+        f"--kubeconfig={kubeconfig}",
+        f"--hostname-override={node}",
+        f"--node-ip={address}",
     ]
 
 

@@ -56,3 +56,8 @@ class StateFolder:
     def description(self) -> Path:
         """The running cluster in JSON: addresses, process, programs (see `description.py`)."""
         return self.root / "cluster.json"
+
+    @property
+    def component_status(self) -> Path:
+        """How the supervised programs fare, as JSON; written by the supervisor."""
+        return self.root / "components.json"

@@ -32,9 +32,8 @@ class Programs:
         """The program called `name`; an error when the build has none of that name."""
         program = self.folder / name
         if not program.is_file():
-            raise ClusterError(
-                f"no program called {name!r}: there are {', '.join(sorted(file.name for file in self.folder.iterdir()))}"
-            )
+            there = ", ".join(sorted(file.name for file in self.folder.iterdir()))
+            raise ClusterError(f"no program called {name!r}: there are {there}")
         return program
 
 

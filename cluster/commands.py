@@ -1,0 +1,94 @@
+"""The commands of `python -m cluster`."""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import sys
+from typing import Any
+
+from cluster import lifecycle, node, programs, tools
+from cluster.errors import ClusterError
+from cluster.progress import say
+
+
+def add_to(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Register all commands."""
+
+    def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        made = subparsers.add_parser(name, help=text, description=text)
+        made.set_defaults(run=run)
+        return made
+
+    up = command("up", _up, "start the cluster, or say that it runs")
+    up.add_argument("--gpus", type=int, default=0, metavar="N", help="let the node claim N GPUs (there is no device)")
+    up.add_argument("--gpu-memory", default="80Gi", metavar="QUANTITY", help="memory of each (default %(default)s)")
+    command("down", _down, "end the cluster and remove everything that belonged to it")
+    command("status", _status, "show what runs")
+    command("build", _build, "compile the cluster's programs into the cache")
+    tool = command("tool", _tool, "print the path of kubectl, helm, promtool or one of the cluster's programs")
+    tool.add_argument("name")
+    command("env", _env, 'print shell commands that point kubectl and helm at the cluster: eval "$(…)"')
+    execute = command("exec", _exec, "run a command in the cluster's network namespace: exec -- CMD …")
+    execute.add_argument("--inside", action="store_true", help="also in its mount and PID namespaces, as for ctr")
+    execute.add_argument("argv", nargs="+", metavar="CMD")
+
+
+def _up(arguments: argparse.Namespace) -> None:
+    claimed = node.Accelerators(count=arguments.gpus, memory_mib=_mebibytes(arguments.gpu_memory))
+    instance = lifecycle.up(claimed)
+    say(f"node {instance.addresses.node}, kubeconfig {instance.state.kubeconfig}, logs {instance.state.logs}")
+
+
+def _down(arguments: argparse.Namespace) -> None:
+    lifecycle.down()
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    now = lifecycle.status()
+    if now.instance is None or now.supervisor is None:
+        sys.stdout.write("not running\n")
+        return 3
+    addresses = now.instance.addresses
+    sys.stdout.write(f"running, supervised by process {now.supervisor}\n")
+    sys.stdout.write(f"API server {addresses.api_url}, registry {addresses.registry}, node ports {addresses.node}\n")
+    sys.stdout.write(f"kubeconfig {now.instance.state.kubeconfig}\n")
+    if now.instance.programs.folder.name != programs.cache_key():
+        sys.stdout.write("its programs are not those that go.mod pins now: `down`, then `up`\n")
+    if now.instance.state.component_status.exists():
+        for component in json.loads(now.instance.state.component_status.read_text()):
+            state = "running" if component["running"] else "ended, to be started again"
+            sys.stdout.write(f"  {component['name']:<26}{state}, {component['restarts']} restarts\n")
+    return 0
+
+
+def _build(arguments: argparse.Namespace) -> None:
+    sys.stdout.write(f"{programs.ensure().folder}\n")
+
+
+def _tool(arguments: argparse.Namespace) -> None:
+    sys.stdout.write(f"{tools.path(arguments.name)}\n")
+
+
+def _env(arguments: argparse.Namespace) -> None:
+    instance = lifecycle.running_instance()
+    folders = [instance.programs.folder, tools.path("helm").parent]
+    sys.stdout.write(f"export KUBECONFIG={shlex.quote(str(instance.state.kubeconfig))}\n")
+    sys.stdout.write(f'export PATH={":".join(shlex.quote(str(folder)) for folder in folders)}:"$PATH"\n')
+
+
+def _exec(arguments: argparse.Namespace) -> None:
+    lifecycle.running_instance()
+    namespaces = ["--net", "--mount", "--pid"] if arguments.inside else ["--net"]
+    target = f"--target={lifecycle.status().supervisor}"
+    # Never `ip netns exec`: it covers /sys, and with it the cgroups.
+    os.execvp("nsenter", ["nsenter", target, *namespaces, "--", *arguments.argv])
+
+
+def _mebibytes(quantity: str) -> int:
+    units = {"Mi": 1, "Gi": 1024, "Ti": 1024**2}
+    found = re.fullmatch(r"(\d+)(Mi|Gi|Ti)", quantity)
+    if found is None:
+        raise ClusterError(f"--gpu-memory {quantity!r} is not a memory size: write it like 80Gi or 81920Mi")
+    return int(found[1]) * units[found[2]]
