@@ -53,6 +53,12 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- end -}}
 
+{{/* Base URL of the OpenAI API inside the cluster; it becomes status.url. */}}
+{{- define "diffusion.gatewayUrl" -}}
+{{- $port := int .Values.gateway.service.port -}}
+http://{{ include "diffusion.name" (dict "root" . "component" "gateway") }}.{{ .Release.Namespace }}.svc{{ if ne $port 80 }}:{{ $port }}{{ end }}/v1
+{{- end -}}
+
 {{/* ServiceAccount of a component. */}}
 {{- define "diffusion.serviceAccountName" -}}
 {{- $account := (get .root.Values .component).serviceAccount -}}
