@@ -1,0 +1,171 @@
+"""The HTTP endpoints, public and admin."""
+
+import secrets
+import time
+from collections.abc import Callable
+
+from diffusion_operator.api.status import ArmRole
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from .dispatch import Answer, Question
+from .edge import EXCEPTION_HANDLERS, EventStreamResponse, Traced, read_body, trace_of, unless_client_leaves
+from .gateway import Gateway
+from .openai.errors import invalid_parameter, model_not_found
+from .openai.requests import ChatOrCompletion, parse_chat, parse_completion
+from .openai.responses import AnswerHead, model_card, model_list
+from .stream import server_sent_events, whole_answer
+from .trace import Trace
+
+ARM = "x-diffusion-arm"
+REVISION = "x-diffusion-revision"
+_SLOW_READER_SECONDS = 30.0
+
+
+def public_app(gateway: Gateway) -> Starlette:
+    """The OpenAI-compatible API."""
+    api = _Api(gateway)
+    routes = [
+        Route("/v1/models", api.list_models, methods=["GET"]),
+        Route("/v1/models/{name:path}", api.show_model, methods=["GET"]),
+        Route("/v1/completions", api.completions, methods=["POST"]),
+        Route("/v1/chat/completions", api.chat_completions, methods=["POST"]),
+    ]
+    return _app(gateway, routes)
+
+
+def admin_app(gateway: Gateway) -> Starlette:
+    """What the operator asks. Not for clients."""
+
+    async def show_routes(_: Request) -> Response:
+        table = gateway.table
+        return JSONResponse(
+            {
+                "models": {
+                    key: {
+                        "generation": model.generation,
+                        "arms": [arm.to_wire() | {"readyPods": len(table.targets(model, arm))} for arm in model.arms],
+                    }
+                    for key, model in sorted(table.models.items())
+                }
+            }
+        )
+
+    return _app(gateway, [Route("/admin/routes", show_routes, methods=["GET"])])
+
+
+def _app(gateway: Gateway, routes: list[Route]) -> Starlette:
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def readiness(_: Request) -> Response:
+        reason = gateway.not_ready_because()
+        if reason is None:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
+
+    async def metrics(_: Request) -> Response:
+        return Response(generate_latest(gateway.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    common = [
+        Route("/healthz", health, methods=["GET"]),
+        Route("/readyz", readiness, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
+    ]
+    app = Starlette(
+        routes=[*routes, *common],
+        middleware=[Middleware(Traced, gateway=gateway)],
+        exception_handlers=EXCEPTION_HANDLERS,
+    )
+    # A redirect of /v1/models/ would turn POST into GET in some clients.
+    app.router.redirect_slashes = False
+    return app
+
+
+class _Api:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def list_models(self, _: Request) -> Response:
+        served = self._gateway.table.served()
+        return JSONResponse(model_list([model_card(name, created=model.created) for name, model in served]))
+
+    async def show_model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        model = self._gateway.table.find(name)
+        if model is None or not model.arms:
+            raise model_not_found(name)
+        return JSONResponse(model_card(name, created=model.created))
+
+    async def completions(self, request: Request) -> Response:
+        return await self._complete(request, parse_completion)
+
+    async def chat_completions(self, request: Request) -> Response:
+        return await self._complete(request, parse_chat)
+
+    async def _complete(self, request: Request, parse: Callable[[bytes], ChatOrCompletion]) -> Response:
+        trace = trace_of(request)
+        trace.is_completion = True
+        self._gateway.admit(trace)
+        parsed = parse(await read_body(request, limit=self._gateway.settings.max_body_bytes))
+        table = self._gateway.table
+        model = table.find(parsed.model)
+        if model is None:
+            raise model_not_found(parsed.model)
+        trace.model = model
+        # Drawn here, so that a second arm gets the same seed and the fingerprint is known from the first chunk on.
+        seed = secrets.randbits(48) if parsed.seed is None else parsed.seed
+        deadline = trace.started + self._gateway.settings.request_timeout_seconds
+        question = Question(
+            table=table,
+            model=model,
+            request=parsed.to_wire(request_id=trace.worker_request_id, seed=seed),
+            forced=_forced_arm(request),
+            whole=not parsed.stream,
+            deadline=deadline,
+        )
+        answer = await unless_client_leaves(
+            request.receive, self._gateway.dispatcher.ask(question, failures=trace.failures)
+        )
+        trace.arm = answer.arm
+        head = AnswerHead(
+            id=trace.unique_id,
+            chat=parsed.chat,
+            created=int(time.time()),
+            model=parsed.model,
+            revision=answer.arm.revision,
+            seed=seed,
+        )
+        headers = {ARM: answer.arm.role.value, REVISION: answer.arm.revision}
+        if not parsed.stream:
+            try:
+                return JSONResponse(await whole_answer(answer, head, trace=trace), headers=headers)
+            finally:
+                _close(answer, trace)
+        return EventStreamResponse(
+            server_sent_events(answer, head, include_usage=parsed.include_usage, trace=trace),
+            close=lambda: _close(answer, trace),
+            trace=trace,
+            timeout_seconds=max(0.0, deadline - time.monotonic()) + _SLOW_READER_SECONDS,
+            headers=headers,
+        )
+
+
+def _close(answer: Answer, trace: Trace) -> None:
+    trace.first_text_at = answer.first_text_at
+    answer.close()
+
+
+def _forced_arm(request: Request) -> ArmRole | None:
+    given = request.headers.get(ARM)
+    if given is None:
+        return None
+    try:
+        return ArmRole(given)
+    except ValueError:
+        known = ", ".join(role.value for role in ArmRole)
+        raise invalid_parameter(ARM, f"The header {ARM} is {given[:80]!r}; it can be {known}, or left out.") from None

@@ -1,0 +1,152 @@
+"""What clients send, checked. Everything that would change the answer is honoured or refused by name, never ignored."""
+
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import pydantic_core
+from diffusion_worker.wire import GenerateRequest, Message
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+
+from .errors import ApiError, invalid_parameter
+from .prompts import Prompt, read_messages, read_prompt, read_stop
+from .unsupported import without_unsupported
+
+B = TypeVar("B", bound="_Body")
+TokenLimit = Annotated[int | None, Field(ge=1, lt=2**31)]
+
+
+class StreamOptions(BaseModel):
+    """`stream_options`. Unknown options only shape the stream, so they are dropped."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    include_usage: bool | None = None
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    model: str = Field(min_length=1, max_length=512)
+    max_tokens: TokenLimit = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = Field(default=None, ge=0, lt=2**63)
+    stop: Annotated[tuple[str, ...], PlainValidator(read_stop)] = ()
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+
+class CompletionBody(_Body):
+    """Body of POST /v1/completions."""
+
+    prompt: Annotated[Prompt, PlainValidator(read_prompt)]
+
+
+class ChatBody(_Body):
+    """Body of POST /v1/chat/completions."""
+
+    messages: Annotated[tuple[Message, ...], PlainValidator(read_messages)]
+    max_completion_tokens: TokenLimit = None
+
+
+@dataclass(frozen=True)
+class ChatOrCompletion:
+    """A request that passed all checks which need no knowledge of the model."""
+
+    model: str
+    chat: bool
+    stream: bool
+    include_usage: bool
+    max_tokens: int | None
+    temperature: float
+    top_p: float
+    seed: int | None
+    stop: tuple[str, ...]
+    prompt: Prompt | None
+    messages: tuple[Message, ...] | None
+
+    def to_wire(self, *, request_id: str, seed: int) -> GenerateRequest:
+        """The request for a worker."""
+        return GenerateRequest(
+            request_id=request_id,
+            prompt=self.prompt if isinstance(self.prompt, str) else None,
+            prompt_token_ids=list(self.prompt) if isinstance(self.prompt, tuple) else None,
+            messages=list(self.messages) if self.messages is not None else None,
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            seed=seed,
+            stop=list(self.stop),
+        )
+
+
+def parse_completion(raw: bytes) -> ChatOrCompletion:
+    """Read the body of POST /v1/completions. Raises `ApiError` (400)."""
+    body = _validated(CompletionBody, raw)
+    return _common(body, chat=False, max_tokens=body.max_tokens, prompt=body.prompt, messages=None)
+
+
+def parse_chat(raw: bytes) -> ChatOrCompletion:
+    """Read the body of POST /v1/chat/completions. Raises `ApiError` (400)."""
+    body = _validated(ChatBody, raw)
+    limits = {limit for limit in (body.max_tokens, body.max_completion_tokens) if limit is not None}
+    if len(limits) > 1:
+        raise invalid_parameter(
+            "max_tokens", "max_tokens and max_completion_tokens differ; give only max_completion_tokens."
+        )
+    return _common(body, chat=True, max_tokens=next(iter(limits), None), prompt=None, messages=body.messages)
+
+
+def _common(
+    body: _Body,
+    *,
+    chat: bool,
+    max_tokens: int | None,
+    prompt: Prompt | None,
+    messages: tuple[Message, ...] | None,
+) -> ChatOrCompletion:
+    stream = bool(body.stream)
+    if body.stream_options is not None and not stream:
+        raise invalid_parameter("stream_options", "stream_options is only allowed together with stream=true.")
+    return ChatOrCompletion(
+        model=body.model,
+        chat=chat,
+        stream=stream,
+        include_usage=bool(body.stream_options and body.stream_options.include_usage),
+        max_tokens=max_tokens,
+        temperature=1.0 if body.temperature is None else body.temperature,
+        top_p=1.0 if body.top_p is None else body.top_p,
+        seed=body.seed,
+        stop=body.stop,
+        prompt=prompt,
+        messages=messages,
+    )
+
+
+def _validated(kind: type[B], raw: bytes) -> B:
+    try:
+        body = pydantic_core.from_json(raw)
+    except ValueError as error:
+        raise ApiError(400, f"The body is not valid JSON: {error}.", code="invalid_json") from None
+    if not isinstance(body, dict):
+        raise ApiError(400, f"The body must be a JSON object, not {type(body).__name__}.", code="invalid_json")
+    try:
+        return kind.model_validate(without_unsupported(body))
+    except ValidationError as error:
+        raise _first(error) from None
+
+
+def _first(error: ValidationError) -> ApiError:
+    """The first thing that is wrong, in a client's words."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    param = ".".join(str(part) for part in first["loc"])
+    match first["type"]:
+        case "missing":
+            return invalid_parameter(param, f"{param} is missing; it is required.", code="missing_required_parameter")
+        case "extra_forbidden":
+            return invalid_parameter(
+                param, f"{param} is not a parameter of this API; leave it out.", code="unknown_parameter"
+            )
+    given = repr(first["input"])
+    value = given if len(given) <= 80 else f"{given[:77]}..."
+    return invalid_parameter(param, f"{param}={value} is not allowed: {first['msg'][0].lower()}{first['msg'][1:]}.")

@@ -1,0 +1,142 @@
+"""Reads what the API server says about DiffusionModels and EndpointSlices into the table's terms.
+
+Only the fields that matter here are read, each on its own: what a newer operator adds must not stop an older gateway.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import structlog
+from diffusion_operator.api.base import ApiModel
+from diffusion_operator.api.status import RouteArm
+from diffusion_operator.api.units import seconds
+from pydantic import Field, ValidationError
+
+from .routes import Model, ServiceKey, Table
+
+DEFAULT_MIN_OUTPUT_TOKENS = 32
+"""`spec.routing.minOutputTokens` where the resource does not say."""
+DEFAULT_WAIT_SECONDS = 30.0
+"""`spec.limits.requestTimeout` where the resource does not say."""
+
+_SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+_log = structlog.get_logger()
+
+
+class _Metadata(ApiModel):
+    name: str
+    namespace: str
+    labels: dict[str, str] = Field(default_factory=dict)
+    creation_timestamp: datetime | None = None
+
+
+class _Limits(ApiModel):
+    request_timeout: str | None = None
+
+
+class _Routing(ApiModel):
+    min_output_tokens: int | None = None
+
+
+class _Spec(ApiModel):
+    limits: _Limits = _Limits()
+    routing: _Routing = _Routing()
+
+
+class _Routes(ApiModel):
+    generation: int = 0
+    arms: list[Any] = Field(default_factory=list)
+
+
+class _Status(ApiModel):
+    routes: _Routes = _Routes()
+
+
+class _DiffusionModel(ApiModel):
+    metadata: _Metadata
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class _Conditions(ApiModel):
+    ready: bool | None = None
+
+
+class _Endpoint(ApiModel):
+    addresses: list[str]
+    conditions: _Conditions = _Conditions()
+
+
+class _EndpointSlice(ApiModel):
+    metadata: _Metadata
+    address_type: str
+    # The API server writes null for a Service without pods.
+    endpoints: list[_Endpoint] | None = None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Ready pods of one EndpointSlice; a Service may have several."""
+
+    service: ServiceKey
+    ready: frozenset[str]
+
+
+def read_model(resource: dict[str, Any]) -> Model | None:
+    """A DiffusionModel. None, with a log line, when it cannot be read at all."""
+    try:
+        seen = _DiffusionModel.model_validate(resource)
+    except ValidationError as error:
+        _log.warning("cannot read a DiffusionModel", error=str(error), name=resource.get("metadata", {}).get("name"))
+        return None
+    minimum = seen.spec.routing.min_output_tokens
+    return Model(
+        namespace=seen.metadata.namespace,
+        name=seen.metadata.name,
+        generation=seen.status.routes.generation,
+        arms=tuple(_arms(seen)),
+        created=int(seen.metadata.creation_timestamp.timestamp()) if seen.metadata.creation_timestamp else 0,
+        min_output_tokens=DEFAULT_MIN_OUTPUT_TOKENS if minimum is None else minimum,
+        wait_seconds=_wait_seconds(seen.spec.limits.request_timeout),
+    )
+
+
+def _arms(seen: _DiffusionModel) -> Iterable[RouteArm]:
+    for arm in seen.status.routes.arms:
+        try:
+            yield RouteArm.model_validate(arm)
+        except ValidationError as error:
+            _log.warning("skip an arm that this gateway does not know", model=seen.metadata.name, error=str(error))
+
+
+def _wait_seconds(duration: str | None) -> float:
+    try:
+        return DEFAULT_WAIT_SECONDS if duration is None else seconds(duration)
+    except ValueError as error:
+        _log.warning("use the default request timeout", error=str(error), default_seconds=DEFAULT_WAIT_SECONDS)
+        return DEFAULT_WAIT_SECONDS
+
+
+def read_slice(resource: dict[str, Any]) -> Slice | None:
+    """An EndpointSlice. None when it belongs to no Service or has no IP addresses."""
+    try:
+        seen = _EndpointSlice.model_validate(resource)
+    except ValidationError as error:
+        _log.warning("cannot read an EndpointSlice", error=str(error))
+        return None
+    service = seen.metadata.labels.get(_SERVICE_NAME_LABEL)
+    if service is None or seen.address_type not in ("IPv4", "IPv6"):
+        return None
+    # Kubernetes: an unknown readiness counts as ready.
+    ready = [endpoint.addresses[0] for endpoint in seen.endpoints or [] if endpoint.conditions.ready is not False]
+    return Slice(service=ServiceKey(seen.metadata.namespace, service), ready=frozenset(ready))
+
+
+def build_table(models: Iterable[Model], slices: Iterable[Slice]) -> Table:
+    """Put both together."""
+    pods: dict[ServiceKey, frozenset[str]] = {}
+    for item in slices:
+        pods[item.service] = pods.get(item.service, frozenset()) | item.ready
+    return Table(models={model.key: model for model in models}, pods=pods)

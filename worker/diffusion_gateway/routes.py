@@ -1,0 +1,128 @@
+"""The route table and the choice of an arm: pure data and functions.
+
+Nothing here knows of a socket, a clock or Kubernetes' JSON. `watch` builds a new `Table` on each change and swaps it in whole,
+so a request sees one consistent table from beginning to end.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from diffusion_operator.api.status import ArmKind, ArmRole, RouteArm
+
+Random = Callable[[], float]
+"""Draws uniformly from [0, 1)."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the gateway needs to know of one DiffusionModel."""
+
+    namespace: str
+    name: str
+    generation: int
+    arms: tuple[RouteArm, ...]
+    created: int = 0
+    """Seconds since the epoch."""
+    min_output_tokens: int = 0
+    """Requests for fewer tokens go to AR. 0: no such rule."""
+    wait_seconds: float = 30.0
+    """How long a pod may take to its first event while another arm could answer instead."""
+
+    @property
+    def key(self) -> str:
+        """`<namespace>/<name>`."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class ServiceKey:
+    """A headless Service of a revision."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """All models and the addresses of the ready pods behind each Service."""
+
+    models: Mapping[str, Model] = field(default_factory=dict)
+    """By `<namespace>/<name>`."""
+    pods: Mapping[ServiceKey, frozenset[str]] = field(default_factory=dict)
+    """IP addresses of ready pods."""
+
+    def find(self, name: str) -> Model | None:
+        """The model called `<namespace>/<name>`, or `<name>` when only one namespace has it."""
+        if "/" in name:
+            return self.models.get(name)
+        named = [model for model in self.models.values() if model.name == name]
+        return named[0] if len(named) == 1 else None
+
+    def served(self) -> list[tuple[str, Model]]:
+        """Models that have a route, each under the shortest name that finds it."""
+        return [
+            (model.name if self.find(model.name) else key, model)
+            for key, model in sorted(self.models.items())
+            if model.arms
+        ]
+
+    def targets(self, model: Model, arm: RouteArm) -> list[str]:
+        """`host:port` of the ready pods of an arm."""
+        hosts = self.pods.get(ServiceKey(model.namespace, arm.service), frozenset())
+        return [f"[{host}]:{arm.port}" if ":" in host else f"{host}:{arm.port}" for host in sorted(hosts)]
+
+    def all_targets(self) -> frozenset[str]:
+        """`host:port` of every ready pod of every arm."""
+        return frozenset(
+            target for model in self.models.values() for arm in model.arms for target in self.targets(model, arm)
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arms that may answer a request, in the order in which they are asked."""
+
+    arms: tuple[RouteArm, ...]
+    rule: str | None = None
+    """The rule that overruled the weights."""
+
+
+def plan(model: Model, *, max_tokens: int | None, forced: ArmRole | None, random: Random) -> Plan:
+    """Choose who answers, and who takes over if that fails.
+
+    A forced arm stands alone: who debugs an arm wants its failure, not another arm's answer. An empty plan means that no arm fits.
+    """
+    if forced is not None:
+        return Plan(tuple(arm for arm in model.arms if arm.role == forced)[:1])
+    weighted = weighted_arm(model.arms, random=random)
+    ar = ar_arm(model.arms)
+    short = max_tokens is not None and max_tokens < model.min_output_tokens
+    order = (ar, weighted) if short else (weighted, ar)
+    overruled = short and ar is not None and ar != weighted
+    return Plan(_distinct(order), rule="short_output" if overruled else None)
+
+
+def weighted_arm(arms: tuple[RouteArm, ...], *, random: Random) -> RouteArm | None:
+    """Draw an arm in proportion to the percents. None when no arm has any."""
+    candidates = [arm for arm in arms if arm.percent > 0]
+    mark = random() * sum(arm.percent for arm in candidates)
+    for arm in candidates:
+        mark -= arm.percent
+        if mark < 0:
+            return arm
+    return candidates[-1] if candidates else None
+
+
+def ar_arm(arms: tuple[RouteArm, ...]) -> RouteArm | None:
+    """The arm that takes over: the fallback, or else any AR arm."""
+    by_preference = sorted(arms, key=lambda arm: arm.role != ArmRole.FALLBACK)
+    return next((arm for arm in by_preference if arm.kind == ArmKind.AR or arm.role == ArmRole.FALLBACK), None)
+
+
+def _distinct(arms: tuple[RouteArm | None, ...]) -> tuple[RouteArm, ...]:
+    """Without gaps, and without asking the same pods twice under two roles."""
+    by_service: dict[str, RouteArm] = {}
+    for arm in arms:
+        if arm is not None:
+            by_service.setdefault(arm.service, arm)
+    return tuple(by_service.values())

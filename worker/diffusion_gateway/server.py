@@ -1,0 +1,122 @@
+"""One gateway process from start to SIGTERM."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from . import watch
+from .app import admin_app, public_app
+from .gateway import Gateway
+from .settings import Settings
+from .table_source import TableSource
+
+# After the drain time streams end with an error event; this long they have to deliver it.
+_LAST_WORDS_SECONDS = 2.0
+_log = structlog.get_logger()
+
+
+class ListenError(Exception):
+    """A port cannot be used."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handling: there are two of them, and signals mean a drain first."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _server(app: ASGIApp) -> _Server:
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=None,
+    )
+    return _Server(config)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise ListenError(f"cannot listen on {host}:{port}: {error.strerror}; is another program there?") from None
+    return sock
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then drain.
+
+    Raises:
+        ListenError: a port is taken.
+        watch.ConfigurationError: there is no way to the API server.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    gateway = Gateway(settings)
+    async with await watch.connect(settings.kubeconfig) as api:
+        source = TableSource(api=api, namespaces=settings.namespaces, on_change=gateway.use_table)
+        gateway.synced = lambda: source.synced
+        await run(gateway, source, stop=stop)
+
+
+async def run(gateway: Gateway, source: TableSource, *, stop: asyncio.Event) -> None:
+    """Serve `gateway` on both ports until `stop` is set, then drain."""
+    settings = gateway.settings
+    public_socket = _listen(settings.host, settings.port)
+    admin_socket = _listen(settings.host, settings.admin_port)
+    public, admin = _server(public_app(gateway)), _server(admin_app(gateway))
+    watching = asyncio.create_task(source.run())
+    servers = [
+        asyncio.create_task(public.serve(sockets=[public_socket])),
+        asyncio.create_task(admin.serve(sockets=[admin_socket])),
+    ]
+    _log.info("gateway listens", port=public_socket.getsockname()[1], admin_port=admin_socket.getsockname()[1])
+    stopping = asyncio.create_task(stop.wait())
+    parts: list[asyncio.Task[Any]] = [watching, *servers]
+    try:
+        # Whatever ends before the signal ends by mistake.
+        await asyncio.wait((stopping, *parts), return_when=asyncio.FIRST_COMPLETED)
+        for task in parts:
+            if task.done():
+                task.result()
+                raise RuntimeError("a part of the gateway ended by itself")
+        await _drain(gateway, public, servers[0])
+    finally:
+        for server in (public, admin):
+            server.should_exit = server.force_exit = True
+        stopping.cancel()
+        watching.cancel()
+        await gateway.pool.close()
+        await asyncio.gather(stopping, *parts, return_exceptions=True)
+
+
+async def _drain(gateway: Gateway, public: uvicorn.Server, serving: "asyncio.Task[None]") -> None:
+    _log.info("gateway drains", seconds=gateway.settings.drain_seconds)
+    gateway.draining = True
+    public.should_exit = True
+    _, late = await asyncio.wait((serving,), timeout=gateway.settings.drain_seconds)
+    if late:
+        _log.warning("end answers in flight: the drain time is over")
+        gateway.pool.stop()
+        await asyncio.wait((serving,), timeout=_LAST_WORDS_SECONDS)
+        public.force_exit = True
+    _log.info("gateway stopped")

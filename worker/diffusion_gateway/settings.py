@@ -1,0 +1,117 @@
+"""Settings: flags of `diffusion-gateway run`, each with an environment variable behind it."""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+ENV_PREFIX = "DIFFUSION_GATEWAY_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one gateway runs."""
+
+    host: str = "0.0.0.0"  # noqa: S104 - a pod is reached at its own address
+    port: int = 8080
+    admin_port: int = 8081
+    namespaces: tuple[str, ...] = ()
+    """Empty: all."""
+    kubeconfig: str | None = None
+    """None: the pod's service account."""
+    drain_seconds: float = 30.0
+    request_timeout_seconds: float = 300.0
+    silence_seconds: float = 60.0
+    max_in_flight: int = 512
+    max_body_bytes: int = 4 * 2**20
+    log_format: str = "json"
+    log_level: str = "info"
+
+
+def _positive(kind: type[int] | type[float], *, zero: bool = False) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        value = kind(text)
+        if not (value >= 0 if zero else value > 0) or value == float("inf"):
+            raise argparse.ArgumentTypeError(f"{text} is not a {'non-negative' if zero else 'positive'} number")
+        return value
+
+    parse.__name__ = kind.__name__  # argparse names it in "invalid int value: 'x'"
+    return parse
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 65535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port; use 1 to 65535, or 0 for any that is free")
+    return value
+
+
+def _namespaces(text: str) -> list[str]:
+    return [name for name in (part.strip() for part in text.split(",")) if name]
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str] | None = None) -> None:
+    """Declare the flags. A flag wins over its environment variable, which wins over the default."""
+    environ = os.environ if environ is None else environ
+    default = Settings()
+
+    def flag(name: str, explanation: str, *, shown: str | None = None, **options: Any) -> None:
+        dest = options.get("dest", name.replace("-", "_"))
+        variable = ENV_PREFIX + dest.upper()
+        value = environ.get(variable) or getattr(default, dest)
+        shown = shown or f"default: {getattr(default, dest)}"
+        # argparse passes string defaults through `type`, so that a bad variable is refused like a bad flag.
+        parser.add_argument(f"--{name}", default=value, help=f"{explanation} [{variable}; {shown}]", **options)
+
+    flag("host", "Address to listen on.")
+    flag("port", "Port of the OpenAI-compatible API.", type=_port, metavar="PORT")
+    flag("admin-port", "Port of /admin/routes, health and metrics; not for clients.", type=_port, metavar="PORT")
+    variable = ENV_PREFIX + "NAMESPACES"
+    parser.add_argument(
+        "--namespace",
+        dest="namespaces",
+        action="append",
+        type=_namespaces,
+        default=None,
+        metavar="NAMESPACE",
+        help=f"Serve the DiffusionModels of this namespace only; may be repeated [{variable}, separated by commas; default: all]",
+    )
+    flag(
+        "kubeconfig",
+        "How to reach the API server.",
+        shown="default: the pod's service account",
+        metavar="FILE",
+    )
+    seconds = _positive(float)
+    flag(
+        "drain-seconds",
+        "After SIGTERM, how long answers in flight may go on before they end with an error.",
+        type=_positive(float, zero=True),
+        metavar="SECONDS",
+    )
+    flag("request-timeout-seconds", "How long an answer may take in all.", type=seconds, metavar="SECONDS")
+    flag(
+        "silence-seconds",
+        "How long a worker may be silent within an answer before it counts as gone.",
+        type=seconds,
+        metavar="SECONDS",
+    )
+    flag("max-in-flight", "Requests at the same time; more get 429.", type=_positive(int), metavar="N")
+    flag("max-body-bytes", "Largest request body; larger ones get 413.", type=_positive(int), metavar="BYTES")
+    flag("log-format", "json for machines, console for people.", choices=("json", "console"))
+    flag("log-level", "Least severe level that is logged.", choices=("debug", "info", "warning", "error"))
+
+
+def from_arguments(arguments: argparse.Namespace, *, environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings from parsed flags."""
+    environ = os.environ if environ is None else environ
+    values = {item.name: getattr(arguments, item.name) for item in fields(Settings)}
+    given = values["namespaces"]
+    names = (
+        _namespaces(environ.get(ENV_PREFIX + "NAMESPACES", ""))
+        if given is None
+        else [n for part in given for n in part]
+    )
+    values["namespaces"] = tuple(dict.fromkeys(names))
+    return Settings(**values)

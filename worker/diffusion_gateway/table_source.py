@@ -1,0 +1,70 @@
+"""The table in force: built anew whenever a watcher saw a change."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from diffusion_operator.api import labels
+from kubernetes.aio import client
+
+from .resources import Slice, build_table, read_model, read_slice
+from .routes import Model, Table
+from .watch import Collection, Timing, Watcher
+
+_EVERYWHERE: tuple[str | None, ...] = (None,)
+
+
+class TableSource:
+    """Watches DiffusionModels and the EndpointSlices of their Services, cluster-wide or in some namespaces."""
+
+    def __init__(
+        self,
+        *,
+        api: client.ApiClient,
+        namespaces: Iterable[str] = (),
+        on_change: Callable[[Table], None],
+        timing: Timing | None = None,
+    ) -> None:
+        """`on_change` gets each new table as soon as an event is read. No namespaces: all of them."""
+        self._on_change = on_change
+        scopes = tuple(namespaces) or _EVERYWHERE
+        timing = timing or Timing()
+        self._models: list[Watcher[Model]] = [
+            Watcher(
+                api=api,
+                collection=Collection(labels.API_VERSION, labels.PLURAL, scope),
+                read=read_model,
+                changed=self._rebuild,
+                timing=timing,
+            )
+            for scope in scopes
+        ]
+        # A Service's labels are copied to its EndpointSlices, so other people's pods need not pass through here.
+        selector = f"{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}"
+        self._slices: list[Watcher[Slice]] = [
+            Watcher(
+                api=api,
+                collection=Collection("discovery.k8s.io/v1", "endpointslices", scope, selector),
+                read=read_slice,
+                changed=self._rebuild,
+                timing=timing,
+            )
+            for scope in scopes
+        ]
+
+    @property
+    def synced(self) -> bool:
+        """True once every first list succeeded."""
+        return all(watcher.synced for watcher in self._models) and all(watcher.synced for watcher in self._slices)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for models in self._models:
+                tasks.create_task(models.run())
+            for slices in self._slices:
+                tasks.create_task(slices.run())
+
+    def _rebuild(self) -> None:
+        models = [model for watcher in self._models for model in watcher.objects.values()]
+        slices = [item for watcher in self._slices for item in watcher.objects.values()]
+        self._on_change(build_table(models, slices))

@@ -1,0 +1,100 @@
+"""What is known of one request: filled on its way, then logged and counted once. Never holds text of prompt or answer."""
+
+import re
+import time
+import uuid
+from dataclasses import dataclass, field
+
+import structlog
+from diffusion_operator.api.status import RouteArm
+from diffusion_worker.wire import FinishEvent
+
+from .dispatch import Failure
+from .metrics import Metrics, arm_labels
+from .routes import Model
+
+CLIENT_GONE = 499
+"""Nobody reads it; nginx' code for a client that left, so that logs and metrics tell it from our failures."""
+BROKEN_OFF = 502
+"""In metrics, for a stream that began with 200 and broke off."""
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_log = structlog.get_logger()
+
+
+def request_id_from(given: str | None) -> str:
+    """The client's `x-request-id` if it is fit for headers and logs, else a new one."""
+    return given if given is not None and _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+@dataclass
+class Trace:
+    """One HTTP request."""
+
+    request_id: str
+    method: str
+    path: str
+    unique_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Clients may send the same request id twice; workers need it to be unique."""
+    started: float = field(default_factory=time.monotonic)
+    status: int = 0
+    is_completion: bool = False
+    model: Model | None = None
+    arm: RouteArm | None = None
+    failures: list[Failure] = field(default_factory=list)
+    first_text_at: float | None = None
+    finish: FinishEvent | None = None
+    broken: str | None = None
+    """Why a stream broke off."""
+    client_gone: bool = False
+    admitted: bool = False
+    """Counted as in flight."""
+
+    @property
+    def worker_request_id(self) -> str:
+        """Greppable by request id, unique all the same."""
+        return f"{self.request_id}.{self.unique_id[:8]}"
+
+    @property
+    def code(self) -> int:
+        """HTTP status as counted: what happened, also after the header was sent."""
+        if self.client_gone:
+            return CLIENT_GONE
+        return BROKEN_OFF if self.broken else self.status
+
+    def count(self, metrics: Metrics) -> None:
+        """Count a completion."""
+        labels = arm_labels(self.model, self.arm)
+        metrics.requests.labels(*labels, str(self.code)).inc()
+        if self.arm is None:
+            return
+        if self.first_text_at is not None:
+            metrics.first_token_seconds.labels(*labels).observe(self.first_text_at - self.started)
+        if self.finish is not None and not self.client_gone:
+            metrics.duration_seconds.labels(*labels).observe(time.monotonic() - self.started)
+            metrics.output_tokens.labels(*labels).inc(self.finish.completion_tokens)
+            metrics.prompt_tokens.labels(*labels).inc(self.finish.prompt_tokens)
+
+    def log(self) -> None:
+        """Write the access log's line."""
+        seconds = time.monotonic() - self.started
+        facts: dict[str, object] = {
+            "request_id": self.request_id,
+            "method": self.method,
+            "path": self.path,
+            "code": self.code,
+        }
+        facts["seconds"] = round(seconds, 4)
+        if self.model:
+            facts["model"] = self.model.key
+        if self.arm:
+            facts |= {"arm": self.arm.role.value, "revision": self.arm.revision, "kind": self.arm.kind.value}
+        if self.first_text_at is not None:
+            facts["first_text_seconds"] = round(self.first_text_at - self.started, 4)
+        if self.finish:
+            facts |= self.finish.model_dump(include={"reason", "prompt_tokens", "completion_tokens", "steps", "blocks"})
+        if self.failures:
+            facts["failures"] = [f"{item.arm.role}: {item.reason}: {item.message}" for item in self.failures]
+        if self.broken:
+            facts["broken_off"] = self.broken
+        _log.info("request", **facts)

@@ -1,0 +1,172 @@
+"""Streams events from worker pods. All of Triton's and gRPC's peculiarities end here."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from typing import Any
+
+import grpc
+import numpy as np
+from diffusion_worker.wire import (
+    EVENT,
+    EVENT_TENSOR,
+    MODEL_NAME,
+    REQUEST_TENSOR,
+    BlockEvent,
+    ErrorEvent,
+    FinishEvent,
+    GenerateRequest,
+)
+from pydantic import ValidationError
+from tritonclient.grpc import InferInput, InferResult
+from tritonclient.grpc.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+Event = BlockEvent | FinishEvent | ErrorEvent
+
+# An answer has at most a few hundred blocks; this many wait for a slow client before the pod has to.
+_BUFFERED_EVENTS = 64
+# Between the last event and the natural end of the stream lies one message.
+_TAIL_SECONDS = 5.0
+
+
+class Reason(StrEnum):
+    """Why an arm gave no answer. A label of the fallback metric."""
+
+    NO_READY_POD = "no_ready_pod"
+    UNAVAILABLE = "unavailable"
+    """No connection, or it broke, or the pod is going away."""
+    QUEUE_FULL = "queue_full"
+    TIMEOUT = "timeout"
+    """Nothing came for too long."""
+    ENGINE_ERROR = "engine_error"
+    GATEWAY_STOPS = "gateway_stops"
+
+    @property
+    def words(self) -> str:
+        """For clients, who need not know addresses."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Reason.NO_READY_POD: "no pod is ready",
+    Reason.UNAVAILABLE: "its pod is gone",
+    Reason.QUEUE_FULL: "its queue is full",
+    Reason.TIMEOUT: "it sent nothing for too long",
+    Reason.ENGINE_ERROR: "its engine failed",
+    Reason.GATEWAY_STOPS: "the gateway is shutting down",
+}
+
+
+class WorkerError(Exception):
+    """A pod did not answer, or stopped in the middle."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class EventStream:
+    """The events of one request on one pod, ending with a `FinishEvent` or `ErrorEvent`.
+
+    A task of its own reads ahead, because a stream must be read to its natural end even when the client left on the last event:
+    Triton 2.51 leaks a model reference when a stream is closed in the moment of its final response.
+    """
+
+    def __init__(self, client: InferenceServerClient, request: GenerateRequest) -> None:
+        self._queue: asyncio.Queue[Event | WorkerError] = asyncio.Queue(_BUFFERED_EVENTS)
+        self._ended = False
+        self.task = asyncio.create_task(self._read(client, request))
+
+    async def next(self, *, timeout_seconds: float) -> Event:
+        """The next event.
+
+        Raises:
+            WorkerError: the pod failed, or nothing came in time.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                item = await self._queue.get()
+        except TimeoutError:
+            raise WorkerError(Reason.TIMEOUT, f"nothing came for {timeout_seconds:g} s") from None
+        if isinstance(item, WorkerError):
+            raise item
+        return item
+
+    def close(self) -> None:
+        """Cancel the row, unless its last event is here: then the rest of the stream is read in the background."""
+        if self._ended:
+            # Room for the one event that may still wait to be put.
+            self._empty()
+        else:
+            self.task.cancel()
+
+    def abort(self, error: WorkerError) -> None:
+        """Cancel the row and let the reader see `error` next."""
+        self.task.cancel()
+        self._empty()
+        self._queue.put_nowait(error)
+
+    def _empty(self) -> None:
+        while not self._queue.empty():
+            self._queue.get_nowait()
+
+    async def _read(self, client: InferenceServerClient, request: GenerateRequest) -> None:
+        call = client.stream_infer(_one(request))
+        try:
+            async for result, error in call:
+                event = _event(result, error)
+                self._ended = not isinstance(event, BlockEvent)
+                await self._queue.put(event)
+                if self._ended:
+                    break
+            else:
+                await self._queue.put(WorkerError(Reason.UNAVAILABLE, "the stream ended before the answer did"))
+                return
+            await _read_tail(call)
+        except grpc.aio.AioRpcError as error:
+            await self._queue.put(_from_status(error))
+        finally:
+            call.cancel()
+
+
+async def _read_tail(call: Any) -> None:
+    with contextlib.suppress(TimeoutError, grpc.aio.AioRpcError):
+        async with asyncio.timeout(_TAIL_SECONDS):
+            async for _ in call:
+                pass
+
+
+async def _one(request: GenerateRequest) -> AsyncIterator[dict[str, Any]]:
+    tensor = InferInput(REQUEST_TENSOR, [1, 1], "BYTES")
+    tensor.set_data_from_numpy(np.array([[request.model_dump_json(exclude_none=True).encode()]], dtype=np.object_))
+    yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": request.request_id}
+
+
+def _event(result: InferResult | None, error: InferenceServerException | None) -> Event | WorkerError:
+    if error is not None or result is None:
+        return _from_message(str(error.message()) if error else "an empty response")
+    try:
+        return EVENT.validate_json(result.as_numpy(EVENT_TENSOR).item())
+    except (ValidationError, AttributeError, ValueError) as problem:
+        return WorkerError(Reason.ENGINE_ERROR, f"the worker sent what is no event: {problem}")
+
+
+def _from_message(message: str) -> WorkerError:
+    """Triton's errors inside a stream are text without a code."""
+    lower = message.lower()
+    if "exceeds maximum queue size" in lower or "request timeout expired" in lower:
+        return WorkerError(Reason.QUEUE_FULL, message)
+    if "unknown model" in lower or "no available versions" in lower or "not ready" in lower:
+        return WorkerError(Reason.UNAVAILABLE, message)
+    return WorkerError(Reason.ENGINE_ERROR, message)
+
+
+def _from_status(error: grpc.aio.AioRpcError) -> WorkerError:
+    details = error.details() or error.code().name
+    if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+        known = _from_message(details)
+        return known if known.reason == Reason.QUEUE_FULL else WorkerError(Reason.UNAVAILABLE, details)
+    return _from_message(details)
