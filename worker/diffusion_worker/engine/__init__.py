@@ -5,8 +5,9 @@ a runner (`diffusion` or `ar`) for a step; what a step commits becomes text in `
 """
 
 from diffusion_worker.engine.load import load_engine
-from diffusion_worker.engine.loop import Emit, Engine, EngineStats, Handle
+from diffusion_worker.engine.loop import Engine, EngineStats, Handle
 from diffusion_worker.engine.observer import NullObserver, Observer, Pass, PassKind, RowOutcome
+from diffusion_worker.engine.row import Emit
 
 __all__ = [
     "Emit",

@@ -206,7 +206,7 @@ class Engine:
     def _step(self, rows: Sequence[Row]) -> None:
         try:
             result = self._runner.step(rows)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a pass raises fails its rows, not the loop
             with self._changed:
                 self._failed_passes += 1
             if len(rows) > 1:
@@ -216,7 +216,9 @@ class Engine:
                     self._step([row])
             else:
                 _log.exception("a pass failed for request %s", rows[0].request_id)
-                self._end_with_error(rows[0], "engine_error", f"the model failed on this request: {error}")
+                self._end_with_error(
+                    rows[0], "engine_error", f"the model failed on this request ({type(error).__name__})"
+                )
             return
         with self._changed:
             self._failed_passes = 0
@@ -231,9 +233,11 @@ class Engine:
         row = commit.row
         try:
             text = row.output.push(commit.token_ids)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - one row's text must not end the others
             _log.exception("the text of request %s could not be made", row.request_id)
-            self._end_with_error(row, "engine_error", f"the tokens could not be turned into text: {error}")
+            self._end_with_error(
+                row, "engine_error", f"the tokens could not be turned into text ({type(error).__name__})"
+            )
             return
         block = BlockEvent(
             index=row.blocks, text=text.text, tokens=text.tokens, steps=commit.steps, converged=commit.converged
@@ -279,7 +283,7 @@ def _emit(emit: Emit, event: BlockEvent | FinishEvent | ErrorEvent, *, request_i
     """Call back; False when the callback raised."""
     try:
         emit(event)
-    except Exception:
+    except Exception:  # noqa: BLE001 - a listener's fault is not the engine's
         _log.exception("the listener of request %s failed on a %s event", request_id, event.type)
         return False
     return True

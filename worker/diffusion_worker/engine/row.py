@@ -42,3 +42,8 @@ class Row:
     def queue_seconds(self) -> float:
         """From arrival to the first pass; 0 for a row that has not run."""
         return 0.0 if self.started is None else self.started - self.arrived
+
+    def count_cached(self, tokens: int) -> None:
+        """Note that the next `tokens` pending tokens are in the cache now."""
+        self.cached += tokens
+        del self.pending[:tokens]

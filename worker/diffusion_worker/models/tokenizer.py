@@ -43,9 +43,7 @@ class Tokenizer:
         """Text of tokens, without special ones; an unfinished character shows as U+FFFD."""
         with self._lock:
             return str(
-                self._tokenizer.decode(
-                    list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-                )
+                self._tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
             )
 
 

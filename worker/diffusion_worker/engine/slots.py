@@ -1,0 +1,49 @@
+"""Which row holds which slot of the cache."""
+
+from collections.abc import Iterable
+
+from diffusion_worker.engine.row import Row
+from diffusion_worker.models.cache import KVCache
+
+PREFILL_CHUNK = 512  # tokens of one row in one pass; a longer prompt lets the others step in between
+
+
+class Slots:
+    """Rows in the slots of a cache, without holes."""
+
+    def __init__(self, cache: KVCache) -> None:
+        self.cache = cache
+        self._rows: list[Row] = []  # at the index of their slot
+
+    def take(self, row: Row) -> None:
+        """Give a row the next slot."""
+        row.slot = self.cache.take_slot()
+        self._rows.append(row)
+
+    def free(self, row: Row) -> None:
+        """Take a row's slot back, if it has one; the last row may move into it."""
+        if row.slot is None:
+            return
+        self.cache.free_slot(row.slot)
+        last = self._rows.pop()
+        if last is not row:
+            self._rows[row.slot] = last
+            last.slot = row.slot
+        row.slot = None
+
+
+def in_slot_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows as they lie in the cache, so that a pass over all of them needs no copy."""
+    return sorted(rows, key=slot_of)
+
+
+def slot_of(row: Row) -> int:
+    """The row's slot; a row without one cannot take part in a pass."""
+    if row.slot is None:
+        raise RuntimeError(f"request {row.request_id} has no slot in the cache")
+    return row.slot
+
+
+def next_chunks(rows: Iterable[Row]) -> list[list[int]]:
+    """The tokens of each row that enter the cache in its next pass."""
+    return [row.pending[:PREFILL_CHUNK] for row in rows]

@@ -1,0 +1,137 @@
+"""Keys and values of all rows in flight, in slots.
+
+Rows take the slots 0 … n-1 without holes, so that a pass over all rows sees a view of the storage, not a copy. Slots
+are padded on the right up to the longest row; masks hide the padding. The storage grows with the longest row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from transformers.cache_utils import Cache
+
+_GRANULARITY = 128  # tokens; the storage grows at least to a multiple of this, and at least by half
+
+
+@dataclass
+class _LayerStorage:
+    keys: torch.Tensor  # [slots, H, capacity, D]
+    values: torch.Tensor
+
+
+@dataclass
+class KVCache:
+    """Storage for up to `max_rows` rows of up to `max_length` tokens."""
+
+    max_rows: int
+    max_length: int
+    rows: int = 0
+    _layers: list[_LayerStorage] = field(default_factory=list)
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the storage, used or not."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._layers)
+
+    def take_slot(self) -> int:
+        """The next free slot. Its content is zero."""
+        if self.rows == self.max_rows:
+            raise RuntimeError(f"all {self.max_rows} slots of the cache are taken")
+        self.rows += 1
+        return self.rows - 1
+
+    def free_slot(self, slot: int) -> int | None:
+        """Give a slot back. The last row moves into the hole: the slot it had is returned, None when nothing moved."""
+        last = self.rows - 1
+        for layer in self._layers:
+            for storage in (layer.keys, layer.values):
+                if slot != last:
+                    storage[slot] = storage[last]
+                # Padding is masked, but a NaN that a failed row leaves there would get through: 0 · NaN is NaN.
+                storage[last].zero_()
+        self.rows = last
+        return last if slot != last else None
+
+    def view(self, slots: Sequence[int], lengths: Sequence[int]) -> "CacheView":
+        """What a forward pass over the rows in `slots`, which hold `lengths` tokens, reads and writes."""
+        return CacheView(self, slots, lengths)
+
+    def layer(self, index: int, like: torch.Tensor, length: int) -> _LayerStorage:
+        """Storage of a layer with room for `length` tokens; `like` [B, H, Q, D] shows its shape, type and device."""
+        _, heads, _, width = like.shape
+        if index == len(self._layers):
+            empty = like.new_zeros(self.max_rows, heads, 0, width)
+            self._layers.append(_LayerStorage(keys=empty, values=empty.clone()))
+        layer = self._layers[index]
+        capacity = layer.keys.shape[2]
+        if length > capacity:
+            wanted = max(length, capacity + capacity // 2)
+            wanted = min(-(-wanted // _GRANULARITY) * _GRANULARITY, max(self.max_length, length))
+            layer.keys, layer.values = (_grown(old, wanted) for old in (layer.keys, layer.values))
+        return layer
+
+
+class CacheView(Cache):
+    """The rows of one pass, as transformers' layers want to see them.
+
+    The causal layers write through `update`, the bidirectional ones of DiffusionGemma read `layers[i].keys`.
+    """
+
+    def __init__(self, cache: KVCache, slots: Sequence[int], lengths: Sequence[int]) -> None:
+        super().__init__(layers=[])
+        self._cache = cache
+        self._slots = list(slots)
+        self._lengths = list(lengths)
+        self._contiguous = self._slots == list(range(len(self._slots)))
+        self._targets: tuple[torch.Tensor, ...] | None = None
+
+    def expect(self, valid: torch.Tensor, positions: torch.Tensor) -> None:
+        """Say which tokens the pass writes: `valid` bool [B, Q] (False: padding), `positions` [B, Q]."""
+        row, column = valid.nonzero(as_tuple=True)
+        slots = torch.tensor(self._slots, device=valid.device)
+        self._targets = (row, column, slots[row], positions[row, column])
+        self._written = int(positions[row, column].max()) + 1
+        self._length = max(max(self._lengths), self._written)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: object, **__: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write new keys and values [B, H, Q, D]; returns all of them [B, H, K, D], old and new."""
+        if self._targets is None:
+            raise RuntimeError("expect() has to say what is written before a pass")
+        row, column, slot, position = self._targets
+        layer = self._cache.layer(layer_idx, key_states, self._length)
+        for storage, states in ((layer.keys, key_states), (layer.values, value_states)):
+            storage[slot, :, position] = states[row, :, column]
+        return self._select(layer.keys), self._select(layer.values)
+
+    @property
+    def is_compileable(self) -> bool:
+        """Whether transformers may assume fixed shapes: no."""
+        return False
+
+    @property
+    def kv_length(self) -> int:
+        """K of the keys that `update` returns."""
+        return self._length
+
+    def freeze(self) -> "CacheView":
+        """Set `layers` for a pass that only reads: keys and values [B, H, T, D], T the longest row."""
+        self._length = max(self._lengths)
+        self.layers = [
+            _LayerStorage(keys=self._select(layer.keys), values=self._select(layer.values))  # type: ignore[misc]
+            for layer in self._cache._layers
+        ]
+        return self
+
+    def _select(self, storage: torch.Tensor) -> torch.Tensor:
+        if self._contiguous:
+            return storage[: len(self._slots), :, : self._length]
+        return storage[self._slots, :, : self._length]
+
+
+def _grown(old: torch.Tensor, capacity: int) -> torch.Tensor:
+    slots, heads, length, width = old.shape
+    grown = old.new_zeros(slots, heads, capacity, width)
+    grown[:, :, :length] = old
+    return grown

@@ -1,0 +1,5 @@
+"""What can be wrong with sampler settings."""
+
+
+class SamplerError(ValueError):
+    """Settings that no sampler can honour."""
