@@ -72,6 +72,24 @@ REVISION_STARTING = Reason(
     "A revision's pods are starting. What served before goes on.",
     "Wait. The message says what the pods wait for.",
 )
+PODS_NOT_READY = Reason(
+    "PodsNotReady",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "A revision that serves has fewer ready pods than replicas: they are starting, or were lost and are being "
+    "replaced.",
+    "Wait. If it stays, the message says what the pods wait for.",
+)
+ARM_DOWN = Reason(
+    "ArmDown",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "An arm has no ready pod now. It keeps its share of the routes; gateways send its requests to the fallback one "
+    "by one.",
+    "`kubectl get pods -l serving.diffusion-operator.dev/revision=HASH`, then `kubectl describe` and `kubectl "
+    "logs`. Pods are "
+    "replaced by themselves; a revision that cannot run needs another spec.",
+)
 WAITING_FOR_STABLE = Reason(
     "WaitingForStable",
     ConditionType.PROGRESSING,

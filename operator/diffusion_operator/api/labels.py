@@ -21,6 +21,9 @@ APP_NAME_VALUE = "diffusion-worker"
 # else changed it".
 APPLIED_HASH = f"{GROUP}/applied-hash"
 
+# Annotation on pods: hash of the files they were started with.
+CONFIG_HASH = f"{GROUP}/config-hash"
+
 HTTP_PORT = 8000
 GRPC_PORT = 8001
 METRICS_PORT = 8002

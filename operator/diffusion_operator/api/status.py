@@ -126,6 +126,7 @@ class RolloutStatus(ApiModel):
     fallback_revision: RevisionHash | None = Field(
         default=None, description="The AR revision that requests fall back to."
     )
+    canary_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that the canary serves.")
     diffusion_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that diffusion serves.")
 
 
@@ -137,7 +138,7 @@ class DiffusionModelStatus(ApiModel):
     )
     phase: Phase | None = Field(
         default=None,
-        description="Pending: nothing answers yet. Progressing: a revision is starting or being rolled out. "
+        description="Pending: nothing answers. Progressing: a revision is starting or being rolled out. "
         "Serving: all is as spec "
         "asks. Degraded: requests are answered, but an arm that should answer does not. Failed: needs a person; see "
         "conditions.",

@@ -64,7 +64,10 @@ def _is_quantity_or_auto(value: str | int) -> str:
     return value if value == "auto" else _is_quantity(value)
 
 
-_QUANTITY_RULE = "(type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0')))"
+_QUANTITY_RULE = (
+    "(type(self) == int ? self > 0 : self.matches('^[0-9]+([.][0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$') "
+    "&& quantity(self).isGreaterThan(quantity('0')))"
+)
 
 _INT_OR_STRING = {"x-kubernetes-int-or-string": True}
 

@@ -1,0 +1,79 @@
+"""One HTTP connection pool to the API server."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from .errors import from_response, translated
+
+# A healthy API server answers in milliseconds. Without a limit one lost packet would stop a loop for five minutes.
+_TIMEOUT = aiohttp.ClientTimeout(total=15, connect=5)
+
+
+class Connection:
+    """Requests to the API server, as JSON. Made within a running event loop; use it as an async context manager."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    @classmethod
+    async def open(cls, *, kubeconfig: str | None) -> Self:
+        """Connect as the pod's service account, or by a kubeconfig file when one is named or we run outside a cluster.
+
+        Raises:
+            kubernetes.aio.config.ConfigException: there is neither.
+        """
+        configuration = client.Configuration()
+        if kubeconfig is None:
+            try:
+                config.load_incluster_config(client_configuration=configuration)
+            except config.ConfigException:
+                await config.load_kube_config(client_configuration=configuration)
+        else:
+            await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+        return cls(client.ApiClient(configuration))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._api.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        what: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        """Send one request and return the JSON of the answer.
+
+        Raises:
+            AdapterError: in the terms of `errors`.
+        """
+        with translated(what):
+            method, url, headers, _, _ = await self._api.param_serialize(
+                method,
+                f"{path}?{urlencode(query)}" if query else path,
+                query_params=[],
+                header_params={"Accept": "application/json", "Content-Type": content_type},
+                auth_settings=["BearerToken"],
+            )
+            response = await self._api.call_api(method, url, headers, body, _request_timeout=_TIMEOUT)
+            data = await response.read()
+            if response.status >= 300:
+                raise from_response(
+                    what,
+                    status=response.status,
+                    body=data.decode(errors="replace"),
+                    retry_after=response.headers.get("Retry-After"),
+                )
+            parsed: dict[str, Any] = json.loads(data)
+            return parsed

@@ -1,0 +1,153 @@
+"""`Cluster` on a real API server."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from diffusion_operator.api import labels
+from diffusion_operator.api.models import DiffusionModel, DiffusionModelStatus, ObjectMeta, StatusOnly, parse
+from diffusion_operator.core.children import Child, ChildKind
+from diffusion_operator.core.observation import ObservedPods
+from diffusion_operator.core.step import Event
+
+from .cluster import LiveChild, Unreadable
+from .connection import Connection
+from .errors import NotFoundError
+from .events import EventRecorder
+from .pods import is_stuck, waiting_for
+
+_MODELS = f"/apis/{labels.API_VERSION}"
+_COLLECTIONS = {
+    ChildKind.CONFIG_MAP: ("/api/v1", "configmaps"),
+    ChildKind.SERVICE: ("/api/v1", "services"),
+    ChildKind.DEPLOYMENT: ("/apis/apps/v1", "deployments"),
+}
+
+
+class KubernetesCluster:
+    """The API server behind a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._events = EventRecorder(connection)
+
+    async def read_model(self, namespace: str, name: str) -> DiffusionModel | Unreadable:
+        """The resource as it is now."""
+        raw = await self._connection.request("GET", _model_path(namespace, name), what=f"read {namespace}/{name}")
+        try:
+            return parse(raw)
+        except ValidationError as error:
+            return Unreadable(resource=_status_of(raw), message=_first_errors(error))
+
+    async def live_children(self, namespace: str, model: str) -> tuple[LiveChild, ...]:
+        """All objects that carry our labels for this resource."""
+        selector = f"{labels.MODEL}={model},{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}"
+        found = []
+        for kind in ChildKind:
+            answer = await self._connection.request(
+                "GET",
+                _collection(kind, namespace),
+                what=f"list {kind}s of {namespace}/{model}",
+                query={"labelSelector": selector},
+            )
+            found += [_live(kind, item) for item in answer["items"]]
+        return tuple(found)
+
+    async def pods(self, deployment: LiveChild, *, namespace: str) -> ObservedPods:
+        """What a revision's pods are up to. They are only listed when some are not ready."""
+        status = deployment.manifest.get("status", {})
+        ready = int(status.get("readyReplicas", 0))
+        if ready >= deployment.manifest["spec"].get("replicas", 1):
+            return ObservedPods(ready=ready)
+        answer = await self._connection.request(
+            "GET",
+            f"/api/v1/namespaces/{namespace}/pods",
+            what=f"list pods of {namespace}/{deployment.name}",
+            query={"labelSelector": f"{labels.REVISION}={deployment.revision}"},
+        )
+        return ObservedPods(
+            ready=ready, stuck=is_stuck(status), waiting_for=waiting_for(answer["items"], deployment=status)
+        )
+
+    async def write_status(self, metadata: ObjectMeta, status: DiffusionModelStatus) -> ObjectMeta:
+        """Replace the status, if nobody wrote the resource since `metadata` was read."""
+        body = {
+            "apiVersion": labels.API_VERSION,
+            "kind": labels.KIND,
+            "metadata": {
+                "name": metadata.name,
+                "namespace": metadata.namespace,
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+            },
+            "status": status.to_wire(),
+        }
+        answer = await self._connection.request(
+            "PUT",
+            f"{_model_path(metadata.namespace, metadata.name)}/status",
+            what=f"write the status of {metadata.namespace}/{metadata.name}",
+            query={"fieldManager": labels.FIELD_MANAGER},
+            body=body,
+        )
+        return ObjectMeta.model_validate(answer["metadata"])
+
+    async def apply(self, child: Child) -> None:
+        """Make an object what its manifest says. Fields of ours that someone else changed are taken back."""
+        await self._connection.request(
+            "PATCH",
+            f"{_collection(child.kind, child.namespace)}/{child.name}",
+            what=f"apply {child.kind} {child.namespace}/{child.name}",
+            query={"fieldManager": labels.FIELD_MANAGER, "force": "true"},
+            body=child.manifest,
+            content_type="application/apply-patch+yaml",
+        )
+
+    async def delete(self, child: LiveChild, *, namespace: str) -> None:
+        """Remove an object; fine when it is gone already."""
+        try:
+            await self._connection.request(
+                "DELETE",
+                f"{_collection(child.kind, namespace)}/{child.name}",
+                what=f"delete {child.kind} {namespace}/{child.name}",
+                query={"propagationPolicy": "Background"},
+            )
+        except NotFoundError:
+            return
+
+    async def record(self, metadata: ObjectMeta, event: Event) -> None:
+        """Write an event about the resource."""
+        await self._events.record(metadata, event)
+
+
+def _model_path(namespace: str, name: str) -> str:
+    return f"{_MODELS}/namespaces/{namespace}/{labels.PLURAL}/{name}"
+
+
+def _collection(kind: ChildKind, namespace: str) -> str:
+    root, plural = _COLLECTIONS[kind]
+    return f"{root}/namespaces/{namespace}/{plural}"
+
+
+def _live(kind: ChildKind, item: dict[str, Any]) -> LiveChild:
+    metadata = item["metadata"]
+    return LiveChild(
+        kind=kind,
+        name=metadata["name"],
+        revision=metadata["labels"].get(labels.REVISION, ""),
+        is_going="deletionTimestamp" in metadata,
+        manifest=item,
+    )
+
+
+def _status_of(raw: dict[str, Any]) -> StatusOnly:
+    """Metadata, and the status where that can be read."""
+    try:
+        return StatusOnly.model_validate(raw)
+    except ValidationError:
+        return StatusOnly.model_validate({"metadata": raw["metadata"]})
+
+
+def _first_errors(error: ValidationError) -> str:
+    """The first few problems, by field."""
+    problems = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()[:3]]
+    return "; ".join(problems)

@@ -1,0 +1,46 @@
+"""What pods that are not ready wait for, in one sentence that stays the same while the cause does."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+_LONGEST = 300
+
+
+def is_stuck(deployment_status: Mapping[str, Any]) -> bool:
+    """Whether a Deployment made no progress within its deadline."""
+    return any(
+        condition["type"] == "Progressing" and condition["status"] == "False"
+        for condition in deployment_status.get("conditions", ())
+    )
+
+
+def waiting_for(pods: Iterable[Mapping[str, Any]], *, deployment: Mapping[str, Any]) -> str:
+    """The first cause that is known, of the pods or of their Deployment; empty when there is none."""
+    causes = sorted({cause for pod in pods for cause in _pod_causes(pod)})
+    return next(iter([*causes, *_deployment_causes(deployment)]), "")[:_LONGEST]
+
+
+def _pod_causes(pod: Mapping[str, Any]) -> Iterator[str]:
+    status = pod.get("status", {})
+    for condition in status.get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            yield f"no node fits ({condition.get('message', condition.get('reason', ''))})"
+    for container in status.get("containerStatuses", ()):
+        terminated = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
+        waiting = container.get("state", {}).get("waiting", {})
+        if terminated and not container.get("ready"):
+            yield f"the worker ended with exit code {terminated['exitCode']} ({_why(terminated)})"
+        elif waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
+            yield f"{waiting['reason']} ({waiting.get('message', 'no message')})"
+
+
+def _why(terminated: Mapping[str, Any]) -> str:
+    """The last line of what the container said, or Kubernetes' word for it."""
+    lines = str(terminated.get("message", "")).strip().splitlines()
+    return lines[-1] if lines else str(terminated.get("reason", "no reason"))
+
+
+def _deployment_causes(status: Mapping[str, Any]) -> Iterator[str]:
+    for condition in status.get("conditions", ()):
+        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
+            yield f"pods are refused ({condition.get('message', '')})"

@@ -1,0 +1,141 @@
+"""Which objects must exist: a pure function of a resource and its status."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from diffusion_operator.api import labels
+from diffusion_operator.api.models import DiffusionModel, RevisionStatus
+
+from . import defaults, worker_config
+from .names import child_labels, child_name, selector
+from .pods import pod_spec
+
+
+class ChildKind(StrEnum):
+    """Kinds of objects that a revision has, in the order in which they are made."""
+
+    CONFIG_MAP = "ConfigMap"
+    SERVICE = "Service"
+    DEPLOYMENT = "Deployment"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """An object that must exist. `manifest` is what we apply: all fields that we own, and no other."""
+
+    kind: ChildKind
+    namespace: str
+    name: str
+    revision: str
+    manifest: Mapping[str, Any]
+
+
+def children(model: DiffusionModel) -> tuple[Child, ...]:
+    """All objects of all revisions in the status of `model`."""
+    return tuple(child for revision in model.status.revisions for child in _of_revision(model, revision))
+
+
+def _of_revision(model: DiffusionModel, revision: RevisionStatus) -> Iterator[Child]:
+    name = child_name(model.metadata.name, revision.hash)
+    own = selector(model.metadata.name, revision.hash)
+    files = worker_config.files(model.metadata.name, revision)
+    yield _child(
+        model,
+        revision,
+        ChildKind.CONFIG_MAP,
+        {
+            "apiVersion": "v1",
+            "data": files,
+        },
+    )
+    yield _child(
+        model,
+        revision,
+        ChildKind.SERVICE,
+        {
+            "apiVersion": "v1",
+            # Headless: the gateway chooses a pod itself, and must know of each whether it is ready.
+            "spec": {
+                "clusterIP": "None",
+                "selector": own,
+                "ports": [
+                    {"name": "http", "port": labels.HTTP_PORT, "targetPort": "http", "protocol": "TCP"},
+                    {
+                        "name": "grpc",
+                        "port": labels.GRPC_PORT,
+                        "targetPort": "grpc",
+                        "protocol": "TCP",
+                        "appProtocol": "kubernetes.io/h2c",
+                    },
+                    {"name": "metrics", "port": labels.METRICS_PORT, "targetPort": "metrics", "protocol": "TCP"},
+                ],
+            },
+        },
+    )
+    yield _child(
+        model,
+        revision,
+        ChildKind.DEPLOYMENT,
+        {
+            "apiVersion": "apps/v1",
+            "spec": {
+                "replicas": model.spec.replicas or defaults.REPLICAS,
+                "selector": {"matchLabels": own},
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+                "progressDeadlineSeconds": 600,
+                "revisionHistoryLimit": 1,
+                "template": {
+                    "metadata": {
+                        "labels": child_labels(model.metadata.name, revision.hash, kind=revision.template.kind),
+                        "annotations": {
+                            "prometheus.io/scrape": "true",
+                            "prometheus.io/port": str(labels.METRICS_PORT),
+                            "prometheus.io/path": "/metrics",
+                            # A worker reads its files once: pods are replaced when a new operator writes them
+                            # differently.
+                            labels.CONFIG_HASH: manifest_hash(files),
+                        },
+                    },
+                    "spec": pod_spec(revision.template, config_map=name),
+                },
+            },
+        },
+    )
+
+
+def _child(model: DiffusionModel, revision: RevisionStatus, kind: ChildKind, body: dict[str, Any]) -> Child:
+    metadata = model.metadata
+    name = child_name(metadata.name, revision.hash)
+    manifest = {
+        "apiVersion": body["apiVersion"],
+        "kind": kind.value,
+        "metadata": {
+            "name": name,
+            "namespace": metadata.namespace,
+            "labels": child_labels(metadata.name, revision.hash, kind=revision.template.kind),
+            # The garbage collector removes what belongs to a resource that is gone, also while no operator runs.
+            "ownerReferences": [
+                {
+                    "apiVersion": labels.API_VERSION,
+                    "kind": labels.KIND,
+                    "name": metadata.name,
+                    "uid": metadata.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        **{key: value for key, value in body.items() if key != "apiVersion"},
+    }
+    manifest["metadata"]["annotations"] = {labels.APPLIED_HASH: manifest_hash(manifest)}
+    return Child(kind=kind, namespace=metadata.namespace, name=name, revision=revision.hash, manifest=manifest)
+
+
+def manifest_hash(manifest: Mapping[str, Any]) -> str:
+    """16 hex digits that change when anything in a manifest does."""
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

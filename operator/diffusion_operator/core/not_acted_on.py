@@ -1,0 +1,33 @@
+"""Which fields a user set that this release stores and does not act on."""
+
+from collections.abc import Iterator
+
+from diffusion_operator.api.base import NOT_YET, ApiModel
+from diffusion_operator.api.models import DiffusionModelSpec, SamplerName
+
+
+def not_acted_on(spec: DiffusionModelSpec) -> tuple[str, ...]:
+    """Paths below spec, such as `rollout.gates` or `sampler.name=discrete_ddim`, sorted."""
+    return tuple(sorted([*_marked_fields(spec, prefix=""), *_values(spec)]))
+
+
+def _marked_fields(part: ApiModel, *, prefix: str) -> Iterator[str]:
+    for name, field in type(part).model_fields.items():
+        value = getattr(part, name)
+        if value is None:
+            continue
+        path = f"{prefix}{field.alias or name}"
+        if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.keys() >= NOT_YET.keys():
+            yield path
+        elif isinstance(value, ApiModel):
+            yield from _marked_fields(value, prefix=f"{path}.")
+
+
+def _values(spec: DiffusionModelSpec) -> Iterator[str]:
+    """Fields that are acted on, with values that are not."""
+    if spec.sampler and spec.sampler.name not in {None, SamplerName.ENTROPY_BOUND}:
+        yield f"sampler.name={spec.sampler.name}"
+    if spec.limits and spec.limits.max_batch_size == "auto":
+        yield "limits.maxBatchSize=auto"
+    if spec.limits and spec.limits.max_sequence_length == "auto":
+        yield "limits.maxSequenceLength=auto"

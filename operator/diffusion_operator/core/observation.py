@@ -1,0 +1,48 @@
+"""What the shell saw before a decision."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPods:
+    """The pods of one revision.
+
+    `ready` answer requests. `stuck` is true when the Deployment gave up waiting for progress. `waiting_for` is a
+    sentence on what pods that are not ready wait for, empty when nothing is known.
+    """
+
+    ready: int = 0
+    stuck: bool = False
+    waiting_for: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedGateway:
+    """What one ready gateway pod sends requests by.
+
+    `generation` is that of the routes it has in force for the resource; None when it knows no routes for it.
+    `answered` is false when its admin port could not be read: it may send requests anywhere.
+    """
+
+    name: str
+    answered: bool
+    generation: int | None = None
+    revisions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything a decision depends on beside spec and status.
+
+    `pods` is by revision hash. `children` are the hashes of all revisions that have any object. `rejected` is what the
+    API server said when it refused a child after the last decision, empty when it took all.
+    """
+
+    pods: Mapping[str, ObservedPods] = field(default_factory=dict)
+    children: frozenset[str] = frozenset()
+    gateways: tuple[ObservedGateway, ...] = ()
+    rejected: str = ""
+
+
+NO_PODS = ObservedPods()

@@ -1,0 +1,131 @@
+"""The pod of a revision. Restricted in the sense of the pod security standards, with nothing writable but memory and scratch."""
+
+from typing import Any
+
+from diffusion_operator.api import labels
+from diffusion_operator.api.models import Resources, RevisionTemplate
+
+from . import defaults
+from .sources import CACHE, MOUNT, Scheme, parse_source
+
+CONFIG_FOLDER = "/etc/dlm"
+_USER = 65532
+
+# After SIGTERM is due, the pod first leaves the EndpointSlices: gateways need a moment to hear of it.
+_PRE_STOP_SECONDS = 5
+# Then requests in flight are finished. The launcher gives Triton this long.
+_DRAIN_SECONDS = 60
+_GRACE_SECONDS = _PRE_STOP_SECONDS + _DRAIN_SECONDS + 10
+
+# Loading may include a download of a large checkpoint: an hour before a pod is restarted for not coming up.
+_STARTUP_PERIOD_SECONDS = 2
+_STARTUP_ATTEMPTS = 1800
+
+_READY_PATH = "/v2/models/dlm/ready"
+_LIVE_PATH = "/v2/health/live"
+
+
+def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
+    """Pod spec of a revision."""
+    resources = template.resources
+    volumes, mounts = _model_volume(template)
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "worker",
+                "image": template.image,
+                "command": ["diffusion-worker", "serve", "--config", CONFIG_FOLDER],
+                "ports": [
+                    {"name": "http", "containerPort": labels.HTTP_PORT},
+                    {"name": "grpc", "containerPort": labels.GRPC_PORT},
+                    {"name": "metrics", "containerPort": labels.METRICS_PORT},
+                ],
+                "resources": _container_resources(resources),
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "startupProbe": {
+                    "httpGet": {"path": _READY_PATH, "port": "http"},
+                    "periodSeconds": _STARTUP_PERIOD_SECONDS,
+                    "failureThreshold": _STARTUP_ATTEMPTS,
+                },
+                "readinessProbe": {
+                    "httpGet": {"path": _READY_PATH, "port": "http"},
+                    "periodSeconds": 2,
+                    "timeoutSeconds": 2,
+                    "failureThreshold": 2,
+                },
+                "livenessProbe": {
+                    "httpGet": {"path": _LIVE_PATH, "port": "http"},
+                    "periodSeconds": 10,
+                    "timeoutSeconds": 5,
+                    "failureThreshold": 3,
+                },
+                "lifecycle": {"preStop": {"sleep": {"seconds": _PRE_STOP_SECONDS}}},
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "volumeMounts": [
+                    {"name": "config", "mountPath": CONFIG_FOLDER, "readOnly": True},
+                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a path in the pod
+                    {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - a path in the pod
+                    *mounts,
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "config", "configMap": {"name": config_map}},
+            {"name": "tmp", "emptyDir": {}},
+            {
+                "name": "shm",
+                "emptyDir": {"medium": "Memory", "sizeLimit": str(resources.shm_size or defaults.SHM_SIZE)},
+            },
+            *volumes,
+        ],
+    }
+    if resources.node_selector:
+        spec["nodeSelector"] = resources.node_selector
+    if resources.tolerations:
+        spec["tolerations"] = [toleration.to_wire() for toleration in resources.tolerations]
+    if resources.runtime_class_name:
+        spec["runtimeClassName"] = resources.runtime_class_name
+    return spec
+
+
+def _container_resources(resources: Resources) -> dict[str, Any]:
+    """CPU is requested and not limited: a throttled engine is late for every request in its batch."""
+    memory = str(resources.memory or defaults.MEMORY)
+    requests = {"cpu": str(resources.cpu or defaults.CPU), "memory": memory}
+    limits = {"memory": memory}
+    if resources.gpus:
+        requests["nvidia.com/gpu"] = limits["nvidia.com/gpu"] = str(resources.gpus)
+    return {"requests": requests, "limits": limits}
+
+
+def _model_volume(template: RevisionTemplate) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Volumes and mounts through which the pod sees its checkpoint."""
+    source = parse_source(template.model.source)
+    match source.scheme:
+        case Scheme.CLAIM:
+            claim = {"claimName": source.name, "readOnly": True}
+            return _read_only({"persistentVolumeClaim": claim})
+        case Scheme.IMAGE:
+            return _read_only({"image": {"reference": source.name, "pullPolicy": "IfNotPresent"}})
+        case Scheme.HUB:
+            return [{"name": "cache", "emptyDir": {}}], [{"name": "cache", "mountPath": CACHE}]
+        case Scheme.FILE:
+            return [], []
+
+
+def _read_only(volume: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    return [{"name": "source", **volume}], [{"name": "source", "mountPath": MOUNT, "readOnly": True}]

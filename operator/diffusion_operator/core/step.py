@@ -1,0 +1,171 @@
+"""The decision: from the resource and what was observed to the next status and what may be removed."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from diffusion_operator.api.conditions import ConditionType
+from diffusion_operator.api.models import (
+    Condition,
+    DiffusionModel,
+    DiffusionModelStatus,
+    Phase,
+    RevisionStatus,
+    Rollout,
+    StatusOnly,
+)
+
+from . import defaults, report
+from .not_acted_on import not_acted_on
+from .observation import NO_PODS, Observation
+from .retirement import lagging_gateways, removable, retained
+from .revision import Wanted, wanted
+from .routes import arms, next_table, plan
+
+# While a gateway has not confirmed the routes nothing else tells us that it did: it is asked again.
+CONFIRMATION_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, for `kubectl describe`."""
+
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the operator was started with and decisions depend on."""
+
+    worker_image: str
+    gateway_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to write, in this order: status, children of its revisions, removal.
+
+    `remove` are hashes of revisions whose objects must go. `look_again_seconds` is when to decide again even if
+    nothing is heard; None when there is nothing to wait for but changes.
+    """
+
+    status: DiffusionModelStatus
+    remove: frozenset[str] = frozenset()
+    events: tuple[Event, ...] = ()
+    look_again_seconds: float | None = None
+
+
+def step(model: DiffusionModel, observation: Observation, *, settings: Settings, now: datetime) -> Decision:
+    """Decide. The same input gives the same decision, and a decision that was written gives no new one."""
+    before = model.status
+    asked = wanted(model.spec, image=settings.worker_image)
+    replicas = model.spec.replicas or defaults.REPLICAS
+    known = _with_wanted(before.revisions, asked)
+    revisions = {revision.hash: _seen(revision, observation) for revision in known}
+
+    chosen = plan(
+        asked, revisions=revisions, before=before.rollout, rollout=model.spec.rollout or Rollout(), replicas=replicas
+    )
+    routes = next_table(before.routes, arms(chosen, model=model.metadata.name))
+    parts = {asked.diffusion.hash, chosen.stable, chosen.canary, chosen.fallback}
+    parts |= {asked.ar.hash} if asked.ar else set()
+    keep = {part for part in parts if part} | {arm.revision for arm in routes.arms}
+    # What gateways have in force can only be told of a table that is written already.
+    stay = retained(list(revisions.values()), keep=keep, routes=before.routes, observation=observation)
+
+    situation = report.Situation(
+        wanted=asked,
+        chosen=chosen,
+        revisions={revision.hash: revision for revision in stay},
+        replicas=replicas,
+        observation=observation,
+        lagging=lagging_gateways(routes, observation),
+        not_acted_on=not_acted_on(model.spec),
+    )
+    found = report.findings(situation)
+    status = DiffusionModelStatus(
+        observed_generation=model.metadata.generation,
+        phase=report.phase(found),
+        url=settings.gateway_url,
+        conditions=report.conditions(found, before=before.conditions, generation=model.metadata.generation, now=now),
+        rollout=chosen.to_status(),
+        routes=routes,
+        revisions=list(stay),
+    )
+    remove = removable(stay, routes=before.routes, observation=observation)
+    waits = len(stay) > len(keep) or observation.children - {revision.hash for revision in stay} - remove
+    return Decision(
+        status=status,
+        remove=remove,
+        events=_events(before, status),
+        look_again_seconds=CONFIRMATION_SECONDS if waits else None,
+    )
+
+
+def refuse(resource: StatusOnly, message: str, *, now: datetime) -> Decision:
+    """Decide about a spec that cannot be read: say so, and leave everything that serves as it is."""
+    before = resource.status
+    generation = resource.metadata.generation
+    # Whether requests are answered does not depend on whether spec can be read: those conditions stay, where there are
+    # any.
+    kept = [
+        condition.model_copy(update={"observed_generation": generation})
+        for condition in before.conditions
+        if condition.type not in {ConditionType.PROGRESSING, ConditionType.SPEC_APPLIED}
+    ]
+    kept_types = {condition.type for condition in kept}
+    found = [finding for finding in report.invalid(message) if finding[0].type not in kept_types]
+    status = before.model_copy(
+        update={
+            "observed_generation": generation,
+            "phase": Phase.DEGRADED if before.routes.arms else Phase.FAILED,
+            "conditions": [
+                *kept,
+                *report.conditions(found, before=before.conditions, generation=generation, now=now),
+            ],
+        }
+    )
+    return Decision(status=status, events=_events(before, status))
+
+
+def _with_wanted(revisions: list[RevisionStatus], asked: Wanted) -> list[RevisionStatus]:
+    known = {revision.hash for revision in revisions}
+    new = [revision for revision in (asked.diffusion, asked.ar) if revision and revision.hash not in known]
+    return [*revisions, *new]
+
+
+def _seen(revision: RevisionStatus, observation: Observation) -> RevisionStatus:
+    ready = observation.pods.get(revision.hash, NO_PODS).ready
+    return revision.model_copy(update={"ready_pods": ready, "has_been_ready": revision.has_been_ready or ready > 0})
+
+
+def _events(before: DiffusionModelStatus, after: DiffusionModelStatus) -> tuple[Event, ...]:
+    """What became different, once."""
+    events = []
+    if after.routes.generation != before.routes.generation:
+        shares = ", ".join(f"{arm.role} {arm.revision} ({arm.kind}) {arm.percent}%" for arm in after.routes.arms)
+        events.append(Event("RoutesChanged", f"Routes {after.routes.generation}: {shares or 'none'}."))
+    earlier = {condition.type: condition for condition in before.conditions}
+    for condition in after.conditions:
+        old = earlier.get(condition.type)
+        if _is_news(old, condition):
+            events.append(Event(condition.reason, condition.message, is_warning=condition.reason in _WARNING_REASONS))
+    return tuple(events)
+
+
+def _is_news(old: Condition | None, new: Condition) -> bool:
+    if old is None:
+        return new.reason in _WARNING_REASONS
+    return (old.status, old.reason) != (new.status, new.reason)
+
+
+_WARNING_REASONS = frozenset(
+    {
+        "SpecInvalid",
+        "ChildRejected",
+        "PodsNotStarting",
+        "FallbackNotReady",
+        "FallbackNotServed",
+    }
+)
