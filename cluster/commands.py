@@ -6,9 +6,10 @@ import os
 import re
 import shlex
 import sys
+from dataclasses import asdict
 from typing import Any
 
-from cluster import lifecycle, node, programs, tools
+from cluster import images, lifecycle, node, programs, tools
 from cluster.errors import ClusterError
 from cluster.progress import say
 
@@ -27,6 +28,8 @@ def add_to(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     command("down", _down, "end the cluster and remove everything that belonged to it")
     command("status", _status, "show what runs")
     command("build", _build, "compile the cluster's programs into the cache")
+    build_images = command("images", _images, "build the project's images, push them, print their references")
+    build_images.add_argument("--registry", metavar="HOST/PREFIX", help="push there, not to the cluster's registry")
     tool = command("tool", _tool, "print the path of kubectl, helm, promtool or one of the cluster's programs")
     tool.add_argument("name")
     command("env", _env, 'print shell commands that point kubectl and helm at the cluster: eval "$(…)"')
@@ -41,11 +44,11 @@ def _up(arguments: argparse.Namespace) -> None:
     say(f"node {instance.addresses.node}, kubeconfig {instance.state.kubeconfig}, logs {instance.state.logs}")
 
 
-def _down(arguments: argparse.Namespace) -> None:
+def _down(_arguments: argparse.Namespace) -> None:
     lifecycle.down()
 
 
-def _status(arguments: argparse.Namespace) -> int:
+def _status(_arguments: argparse.Namespace) -> int:
     now = lifecycle.status()
     if now.instance is None or now.supervisor is None:
         sys.stdout.write("not running\n")
@@ -63,15 +66,21 @@ def _status(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _build(arguments: argparse.Namespace) -> None:
+def _build(_arguments: argparse.Namespace) -> None:
     sys.stdout.write(f"{programs.ensure().folder}\n")
+
+
+def _images(arguments: argparse.Namespace) -> None:
+    built = images.build(arguments.registry)
+    for part, reference in asdict(built).items():
+        sys.stdout.write(f"{part} {reference}\n")
 
 
 def _tool(arguments: argparse.Namespace) -> None:
     sys.stdout.write(f"{tools.path(arguments.name)}\n")
 
 
-def _env(arguments: argparse.Namespace) -> None:
+def _env(_arguments: argparse.Namespace) -> None:
     instance = lifecycle.running_instance()
     folders = [instance.programs.folder, tools.path("helm").parent]
     sys.stdout.write(f"export KUBECONFIG={shlex.quote(str(instance.state.kubeconfig))}\n")
@@ -83,7 +92,7 @@ def _exec(arguments: argparse.Namespace) -> None:
     namespaces = ["--net", "--mount", "--pid"] if arguments.inside else ["--net"]
     target = f"--target={lifecycle.status().supervisor}"
     # Never `ip netns exec`: it covers /sys, and with it the cgroups.
-    os.execvp("nsenter", ["nsenter", target, *namespaces, "--", *arguments.argv])
+    os.execvp("nsenter", ["nsenter", target, *namespaces, "--", *arguments.argv])  # noqa: S606 - what was asked for
 
 
 def _mebibytes(quantity: str) -> int:

@@ -18,6 +18,16 @@ class Instance:
     addresses: Addresses
     programs: Programs
 
+    @property
+    def kubeconfig(self) -> Path:
+        """Of the administrator."""
+        return self.state.kubeconfig
+
+    @property
+    def node_address(self) -> str:
+        """Where the host reaches node ports."""
+        return self.addresses.node
+
     def save(self) -> None:
         """Write it to the state folder."""
         document = {"block": self.addresses.block, "programs": str(self.programs.folder), **asdict(self.identity)}

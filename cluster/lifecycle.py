@@ -54,8 +54,8 @@ def running_instance() -> Instance:
     return now.instance
 
 
-def up(accelerators: node.Accelerators) -> Instance:
-    """Bring the cluster up and wait until its node and DNS are ready."""
+def up(accelerators: node.Accelerators = node.NO_ACCELERATORS) -> Instance:
+    """Bring the cluster up, or find it up, and wait until its node and DNS are ready."""
     prerequisites.require()
     with exclusive(paths.SOURCE, purpose="start or end this checkout's cluster"):
         now = status()

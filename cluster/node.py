@@ -26,6 +26,9 @@ class Accelerators:
     memory_mib: int = 0
 
 
+NO_ACCELERATORS = Accelerators()
+
+
 def make_ready(instance: Instance, accelerators: Accelerators) -> None:
     """Wait for the API server, apply DNS, wait for the node and DNS, claim accelerators."""
     with Step("wait for the API server, the node and DNS") as step:
@@ -33,12 +36,11 @@ def make_ready(instance: Instance, accelerators: Accelerators) -> None:
         applied = False
         while True:
             step.detail = missing = _what_is_missing(instance)
+            if not missing:
+                break
             if missing != "the API server" and not applied:
                 apply(instance, "coredns.yaml", coredns_image=configuration.COREDNS_IMAGE)
                 applied = True
-                continue
-            if not missing:
-                break
             _require_alive(instance)
             if time.monotonic() > deadline:
                 raise ClusterError(
@@ -83,16 +85,19 @@ def _what_is_missing(instance: Instance) -> str:
         core = client.CoreV1Api(connection)
         try:
             nodes = core.list_node(_request_timeout=3).items
-            if not any(c.type == "Ready" and c.status == "True" for n in nodes for c in n.status.conditions or ()):
+            if not any(
+                c.type == "Ready" and c.status == "True" for n in nodes if n.status for c in n.status.conditions or ()
+            ):
                 return "the node"
             deployment = client.AppsV1Api(connection).read_namespaced_deployment(
                 "coredns", "kube-system", _request_timeout=3
             )
-            return "" if deployment.status.available_replicas else "DNS"
+            available = deployment.status and deployment.status.available_replicas
         except client.ApiException as error:
             return "DNS" if error.status == 404 else "the API server"
         except (urllib3.exceptions.HTTPError, OSError):
             return "the API server"
+    return "" if available else "DNS"
 
 
 def _require_alive(instance: Instance) -> None:

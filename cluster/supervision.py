@@ -146,9 +146,9 @@ class Supervisor:
         if component.pid is not None:
             os.kill(component.pid, number)
 
-    def _on_stop_signal(self, number: int, frame: FrameType | None) -> None:
+    def _on_stop_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stop_requested = True
 
 
-def _do_nothing(number: int, frame: FrameType | None) -> None:
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
     """Python wakes up from select() only for signals that have a handler."""
