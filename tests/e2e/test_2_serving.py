@@ -84,9 +84,8 @@ def test_the_model_list_names_the_model(cluster):
 
 def test_more_requests_than_rows_all_end_in_an_answer_or_a_429_with_retry_after(cluster):
     body = {"model": MODEL, "prompt": "Once upon a time", "max_tokens": 32}
-    with httpx.Client(base_url=cluster.url, timeout=120) as client:
-        with ThreadPoolExecutor(24) as pool:
-            answers = list(pool.map(lambda _: client.post("/v1/completions", json=body), range(48)))
+    with httpx.Client(base_url=cluster.url, timeout=120) as client, ThreadPoolExecutor(24) as pool:
+        answers = list(pool.map(lambda _: client.post("/v1/completions", json=body), range(48)))
 
     assert {answer.status_code for answer in answers} <= {200, 429}
     assert any(answer.status_code == 200 for answer in answers)
