@@ -30,18 +30,20 @@ class Connection:
         configuration = client.Configuration()
         if kubeconfig is None:
             try:
-                config.load_incluster_config(client_configuration=configuration)
+                config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             except config.ConfigException:
-                await config.load_kube_config(client_configuration=configuration)
+                await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
-            await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+            await config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=kubeconfig, client_configuration=configuration
+            )
         return cls(client.ApiClient(configuration))
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._api.close()
+        await self._api.close()  # type: ignore[no-untyped-call]
 
     async def request(
         self,
@@ -67,7 +69,7 @@ class Connection:
                 auth_settings=["BearerToken"],
             )
             response = await self._api.call_api(method, url, headers, body, _request_timeout=_TIMEOUT)
-            data = await response.read()
+            data: bytes = await response.read()  # type: ignore[no-untyped-call]
             if response.status >= 300:
                 raise from_response(
                     what,

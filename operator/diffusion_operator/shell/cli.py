@@ -1,0 +1,107 @@
+"""`diffusion-operator`: the command line. Each flag can be given as an environment variable as well."""
+
+import argparse
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+
+from . import logs
+from .settings import OperatorSettings
+
+_DESCRIPTION = """\
+Kubernetes operator for DiffusionModel resources: makes worker pods of them, and tells gateways which pods get which
+share of the requests.
+"""
+
+_EPILOG = """\
+example, outside a cluster:
+  diffusion-operator run --kubeconfig ~/.kube/config --namespace diffusion-system \\
+    --worker-image registry.example.com/diffusion-worker:1.0 --log-format console
+"""
+
+
+def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """The command line, with defaults from the environment."""
+    top = argparse.ArgumentParser(
+        prog="diffusion-operator",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "run", help="watch DiffusionModels and act on them", description="Watch DiffusionModels and act on them."
+    )
+
+    def add(flag: str, variable: str, text: str, *, default: str | None = None) -> None:
+        run.add_argument(
+            flag,
+            default=environment.get(variable, default),
+            help=f"{text} [${variable}{f'; default {default}' if default else ''}]",
+        )
+
+    add("--worker-image", "WORKER_IMAGE", "image of the worker pods (required)")
+    add("--namespace", "POD_NAMESPACE", "namespace of the operator and of the gateway's Service (required)")
+    add("--gateway-service", "GATEWAY_SERVICE", "name of the gateway's Service", default="diffusion-operator-gateway")
+    add("--gateway-url", "GATEWAY_URL", "address for status.url; default: that of the gateway's Service")
+    run.add_argument(
+        "--watch-namespace",
+        action="append",
+        metavar="NAMESPACE",
+        help="act on DiffusionModels of this namespace only; may be repeated; default: all namespaces "
+        "[$WATCH_NAMESPACES, comma-separated]",
+    )
+    add("--kubeconfig", "KUBECONFIG", "kubeconfig file; default: the pod's service account")
+    add("--port", "PORT", "port of /healthz, /readyz and /metrics", default="8080")
+    add("--log-format", "LOG_FORMAT", "json or console", default="json")
+    add("--log-level", "LOG_LEVEL", "debug, info, warning or error", default="info")
+    return top
+
+
+def settings_from(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> tuple[OperatorSettings, str, str]:
+    """Settings, log format and log level. Ends the process with a message when the command line is wrong."""
+    top = parser(environment)
+    options = top.parse_args(arguments)
+    for name in ("worker_image", "namespace"):
+        if not getattr(options, name):
+            top.error(f"--{name.replace('_', '-')} is required")
+    if options.log_format not in {"json", "console"}:
+        top.error(f"--log-format is {options.log_format!r}: write json or console")
+    if options.log_level not in {"debug", "info", "warning", "error"}:
+        top.error(f"--log-level is {options.log_level!r}: write debug, info, warning or error")
+    if not options.port.isdigit() or not 0 < int(options.port) < 65536:
+        top.error(f"--port is {options.port!r}: write a number from 1 to 65535")
+    namespaces = options.watch_namespace or environment.get("WATCH_NAMESPACES", "").split(",")
+    service_url = f"http://{options.gateway_service}.{options.namespace}.svc:8080/v1"
+    settings = OperatorSettings(
+        worker_image=options.worker_image,
+        namespace=options.namespace,
+        gateway_service=options.gateway_service,
+        gateway_url=options.gateway_url or service_url,
+        watch_namespaces=tuple(name.strip() for name in namespaces if name.strip()),
+        kubeconfig=options.kubeconfig or None,
+        port=int(options.port),
+    )
+    return settings, options.log_format, options.log_level
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the operator."""
+    settings, log_format, log_level = settings_from(arguments, os.environ)
+    logs.configure(json=log_format == "json", level=log_level)
+    try:
+        asyncio.run(_until_sigterm(settings))
+    except asyncio.CancelledError:
+        return 0
+    return 0
+
+
+async def _until_sigterm(settings: OperatorSettings) -> None:
+    # kopf handles signals once it runs. Until then, as the first process of a container, we would ignore SIGTERM.
+    task = asyncio.current_task()
+    if task:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    from .process import run  # kopf and kubernetes take a second to import: not for --help
+
+    await run(settings)

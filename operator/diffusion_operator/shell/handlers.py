@@ -1,0 +1,57 @@
+"""kopf's part: it watches, we are woken.
+
+Handlers take no `patch` and return nothing. kopf would write what they patch or return into the resource, by its own
+rules; all writes are the loops'. With event handlers only, kopf leaves neither finalizer nor annotation behind.
+"""
+
+from typing import Any
+
+import kopf
+
+from diffusion_operator.api import labels
+
+from .loops import Loops
+
+_CHILDREN = (("", "v1", "configmaps"), ("", "v1", "services"), ("apps", "v1", "deployments"))
+
+
+def register(registry: kopf.OperatorRegistry, loops: Loops) -> None:
+    """Wake the loops by what is watched."""
+
+    @kopf.on.event(labels.GROUP, labels.VERSION, labels.PLURAL, registry=registry)
+    async def model_changed(namespace: str | None, name: str | None, **_: Any) -> None:
+        # Also when it was deleted: the loop finds it gone and ends.
+        if namespace and name:
+            loops.wake_or_start(namespace, name)
+
+    async def child_changed(namespace: str | None, meta: kopf.Meta, **_: Any) -> None:
+        model = meta.labels.get(labels.MODEL)
+        if namespace and model:
+            loops.wake(namespace, model)
+
+    for group, version, plural in _CHILDREN:
+        kopf.on.event(group, version, plural, id=f"{plural}_changed", registry=registry)(child_changed)
+
+
+def login(registry: kopf.OperatorRegistry) -> None:
+    """Connect as the pod's service account, or by the kubeconfig."""
+
+    @kopf.on.login(registry=registry)
+    def connect(**kwargs: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+
+def settings() -> kopf.OperatorSettings:
+    """kopf's settings for this operator."""
+    made = kopf.OperatorSettings()
+    # Handlers only wake loops: nothing of theirs is worth an event on the resource.
+    made.posting.enabled = False
+    # The kinds are known and were waited for. Watching for new ones would need more rights than we want.
+    made.scanning.disabled = True
+    made.networking.request_timeout = 30
+    # Its own name, so that kopf leaves finalizers of other kopf operators alone.
+    made.persistence.finalizer = f"{labels.GROUP}/unused"
+    ours = f"{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE},{labels.MODEL}"
+    for group, version, plural in _CHILDREN:
+        made.watching.label_selectors[group, version, plural] = ours
+    return made

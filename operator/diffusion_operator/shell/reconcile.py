@@ -1,0 +1,156 @@
+"""One pass over one resource: gather → decide → write."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from diffusion_operator.adapters import clock
+from diffusion_operator.adapters.cluster import Cluster, LiveChild, Unreadable
+from diffusion_operator.adapters.errors import AdapterError, InvalidError, NotFoundError
+from diffusion_operator.adapters.gateways import Gateways
+from diffusion_operator.api import labels
+from diffusion_operator.api.models import DiffusionModel, DiffusionModelStatus, ObjectMeta, Phase
+from diffusion_operator.core.children import Child, ChildKind, children
+from diffusion_operator.core.drift import is_in_place
+from diffusion_operator.core.observation import Observation, ObservedGateway
+from diffusion_operator.core.step import Decision, Event, Settings, refuse, step
+
+from .metrics import Metrics
+
+# Stands for gateways that were not asked: like one that did not answer, it may send requests anywhere.
+_NOT_ASKED = (ObservedGateway(name="(not asked)", answered=False),)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """How a pass ended.
+
+    `phase` is None when the resource is gone. `look_again_seconds` is None when only a change is worth another pass.
+    `rejected` is what the API server said when it refused a child; the next pass must be given it.
+    """
+
+    phase: Phase | None
+    look_again_seconds: float | None = None
+    rejected: str = ""
+
+
+class Reconciler:
+    """Makes passes. It remembers nothing between them: what must last is in the status."""
+
+    def __init__(self, *, cluster: Cluster, gateways: Gateways, settings: Settings, metrics: Metrics) -> None:
+        self._cluster = cluster
+        self._gateways = gateways
+        self._settings = settings
+        self._metrics = metrics
+        self._log = structlog.get_logger("reconcile")
+
+    async def run_once(self, namespace: str, name: str, *, rejected: str = "") -> Passed:
+        """Make one pass.
+
+        Raises:
+            AdapterError: the API server could not be read or written; nothing is lost, the next pass does it.
+        """
+        try:
+            model = await self._cluster.read_model(namespace, name)
+        except NotFoundError:
+            return Passed(phase=None)
+        if isinstance(model, Unreadable):
+            decision = refuse(model.resource, model.message, now=clock.now())
+            await self._write_status(model.resource.metadata, model.resource.status, decision)
+            return Passed(phase=decision.status.phase)
+        if model.metadata.deletion_timestamp:
+            # The garbage collector removes the children, by their owner references.
+            return Passed(phase=model.status.phase)
+
+        live = await self._cluster.live_children(namespace, name)
+        decision = await self._decide(model, live, rejected=rejected)
+        # Status first: what children are made of must be remembered before there is any, and a conflict must stop us
+        # here.
+        metadata = await self._write_status(model.metadata, model.status, decision)
+        decided = model.model_copy(update={"metadata": metadata, "status": decision.status})
+        refusal = await self._apply(children(decided), live)
+        await self._remove(decision.remove, live, namespace=namespace)
+        # A refusal that is new must get into the status, and one that is over out of it.
+        look_again = 0.0 if refusal != rejected else decision.look_again_seconds
+        return Passed(phase=decision.status.phase, look_again_seconds=look_again, rejected=refusal)
+
+    async def _decide(self, model: DiffusionModel, live: Iterable[LiveChild], *, rejected: str) -> Decision:
+        namespace = model.metadata.namespace
+        staying = [child for child in live if not child.is_going]
+        pods = {
+            child.revision: await self._cluster.pods(child, namespace=namespace)
+            for child in staying
+            if child.kind is ChildKind.DEPLOYMENT
+        }
+        observed = Observation(
+            pods=pods,
+            children=frozenset(child.revision for child in staying),
+            gateways=_NOT_ASKED,
+            rejected=rejected,
+        )
+        now = clock.now()
+        decision = step(model, observed, settings=self._settings, now=now)
+        if decision.look_again_seconds is None:
+            return decision
+        # Something old may go once no gateway uses it: only then is it worth asking them all.
+        gateways = await self._gateways.in_force(namespace, model.metadata.name)
+        asked = Observation(
+            pods=observed.pods, children=observed.children, gateways=gateways, rejected=observed.rejected
+        )
+        return step(model, asked, settings=self._settings, now=now)
+
+    async def _write_status(self, metadata: ObjectMeta, before: DiffusionModelStatus, decision: Decision) -> ObjectMeta:
+        if decision.status == before:
+            return metadata
+        after = await self._cluster.write_status(metadata, decision.status)
+        self._metrics.writes.labels(verb="update", kind=f"{labels.KIND}/status").inc()
+        self._log.info(
+            "status written",
+            namespace=metadata.namespace,
+            model=metadata.name,
+            phase=decision.status.phase,
+            routes=decision.status.routes.generation,
+            arms=[f"{arm.role}:{arm.revision}:{arm.percent}" for arm in decision.status.routes.arms],
+        )
+        for event in decision.events:
+            await self._record(after, event)
+        return after
+
+    async def _record(self, metadata: ObjectMeta, event: Event) -> None:
+        try:
+            await self._cluster.record(metadata, event)
+            self._metrics.writes.labels(verb="create", kind="Event").inc()
+        except AdapterError as error:
+            # Events are for reading along. The state is in the status.
+            self._log.warning("event not written", model=metadata.name, reason=event.reason, error=str(error))
+
+    async def _apply(self, desired: Iterable[Child], live: Iterable[LiveChild]) -> str:
+        """Write what is missing or different. Returns what was refused, empty when nothing was."""
+        by_name = {(child.kind, child.name): child for child in live}
+        refused = []
+        for child in desired:
+            present = by_name.get((child.kind, child.name))
+            if present is not None and is_in_place(child.manifest, present.manifest):
+                continue
+            try:
+                await self._cluster.apply(child)
+            except InvalidError as error:
+                refused.append(str(error))
+                continue
+            self._metrics.writes.labels(verb="apply", kind=child.kind.value).inc()
+            self._log.info(
+                "child applied",
+                namespace=child.namespace,
+                kind=child.kind.value,
+                name=child.name,
+                because="missing" if present is None else "different",
+            )
+        return "; ".join(refused)
+
+    async def _remove(self, revisions: frozenset[str], live: Iterable[LiveChild], *, namespace: str) -> None:
+        for child in live:
+            if child.revision in revisions and not child.is_going:
+                await self._cluster.delete(child, namespace=namespace)
+                self._metrics.writes.labels(verb="delete", kind=child.kind.value).inc()
+                self._log.info("child removed", namespace=namespace, kind=child.kind.value, name=child.name)

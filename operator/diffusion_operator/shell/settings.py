@@ -1,0 +1,16 @@
+"""What the operator is started with."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """Settings of the process. `watch_namespaces` is empty for all namespaces; `kubeconfig` is None inside a cluster."""
+
+    worker_image: str
+    namespace: str
+    gateway_service: str
+    gateway_url: str
+    watch_namespaces: tuple[str, ...] = ()
+    kubeconfig: str | None = None
+    port: int = 8080
