@@ -1,0 +1,1 @@
+"""How the demo checkpoints are made: our own stories, a small tokenizer, a diffusion model and its autoregressive twin."""

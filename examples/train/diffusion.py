@@ -1,0 +1,97 @@
+"""Training of the diffusion model: predict the clean canvas from a noisy one and the text before it."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from examples.train import noise
+from examples.train.batches import Batch, batches
+from examples.train.checkpoint import save
+from examples.train.fast_forward import FastForward, largest_difference
+from examples.train.geometry import ENCODED, SEQUENCE, SLACK, lay_out
+from examples.train.models import CANVAS, diffusion_model
+from examples.train.optimizer import MuonAdam, learning_rate
+from examples.train.prepare import Corpus, load_tokenizer
+
+ROWS = 6
+REPORT_EVERY = 25
+EARLY_SHARE = 0.1
+"""The checkpoint after this part of the steps is kept: words, but no sentences. A canary has to catch it."""
+T_MIN, T_MAX = 0.2, 0.7
+"""Range of temperatures under which generation feeds logits back, at the end and at the beginning of a canvas."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Mean losses of a step: on the canvases (with and without self-conditioning), and of the encoder's next token."""
+
+    canvas: torch.Tensor
+    next_token: torch.Tensor
+    conditioned: float
+    unconditioned: float
+
+
+def train(data: Path, out: Path, *, steps: int) -> None:
+    """Train for `steps` steps of 2,304 tokens; write the checkpoint to `out`, an early one beside it, and a rough one half way."""
+    model, tokenizer = diffusion_model(), load_tokenizer(data)
+    print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+    difference = largest_difference(model)
+    if difference > 2e-3:
+        raise RuntimeError(
+            f"the training pass differs from the model's own by {difference}: has transformers changed the model?"
+        )
+    fast, optimizer = FastForward(model, compiled=True), MuonAdam(model)
+    source = batches(Corpus.load(data / "train.npz"), rows=ROWS, length=SEQUENCE, seed=0)
+    began, history = time.monotonic(), []
+    for step in range(1, steps + 1):
+        share = (step - 1) / steps
+        losses = losses_of(fast, next(source), share=share)
+        # The encoder learns to predict the next token as well: a cheap signal that teaches it what matters in the text.
+        (losses.canvas + (1.0 if share < 0.3 else 0.3) * losses.next_token).backward()
+        optimizer.step(learning_rate(share))
+        model.zero_grad(set_to_none=True)
+        history.append((losses.canvas.item(), losses.conditioned, losses.unconditioned, losses.next_token.item()))
+        if step % REPORT_EVERY == 0:
+            canvas, conditioned, plain, next_token = torch.tensor(history[-REPORT_EVERY:]).mean(0).tolist()
+            seconds = time.monotonic() - began
+            print(
+                f"step {step}/{steps} {seconds:.0f} s, {step * ROWS * ENCODED / seconds:.0f} tokens/s, canvas {canvas:.3f} "
+                f"(conditioned {conditioned:.3f}, not {plain:.3f}), next token {next_token:.3f}",
+                flush=True,
+            )
+        if step == round(steps * EARLY_SHARE):
+            save(model, tokenizer, out.with_name(f"{out.name}-early"))
+        elif step % 100 == 0 and step < steps:
+            save(model, tokenizer, out.with_name(f"{out.name}-{step}"))
+    save(model, tokenizer, out)
+
+
+def losses_of(fast: FastForward, batch: Batch, *, share: float) -> Losses:
+    """One pass over a batch; the first half of the rows is conditioned on an earlier, noisier pass."""
+    rows = batch.tokens.size(0)
+    geometry = lay_out(_first_canvas(batch.answers), fast.frequencies)
+    clean = noise.targets(batch.tokens.gather(1, geometry.positions))
+    level = noise.levels(rows, share)
+    noisy = noise.corrupt(clean, level)
+    h, cache = fast.encode(batch.tokens[:, :ENCODED])
+    next_token = fast.loss(h, batch.tokens[:, 1 : ENCODED + 1]).mean()
+    half = rows // 2
+    with torch.no_grad():
+        before, before_level = noise.earlier_canvas(clean, noisy, level)
+        near_cache = [(k[:half], v[:half]) for k, v in cache]
+        earlier = fast.logits(fast.decode(fast.embed(before[:half]), near_cache, geometry.head(half)))
+        # The sampler's temperature falls with its steps, which follow the noise only roughly.
+        progress = (before_level[:half] + 0.2 * torch.randn(before_level[:half].shape)).clamp(0, 1)
+        temperature = (T_MIN + (T_MAX - T_MIN) * progress).repeat_interleave(CANVAS, 1)[..., None]
+    h = torch.cat((fast.embed(noisy.tokens[:half], earlier, temperature), fast.embed(noisy.tokens[half:])))
+    loss = fast.loss(fast.decode(h, cache, geometry), clean)
+    return Losses(loss.mean(), next_token, loss[:half].mean().item(), loss[half:].mean().item())
+
+
+def _first_canvas(answers: torch.Tensor) -> torch.Tensor:
+    """Where the first canvas of each row begins: where the answer does, as when serving, or anywhere in the first 64 tokens."""
+    anywhere = torch.randint(1, SLACK + 1, answers.shape)
+    at_answer = (torch.rand(answers.shape) < 0.5) & (answers > 0) & (answers <= SLACK)
+    return torch.where(at_answer, answers, anywhere)
