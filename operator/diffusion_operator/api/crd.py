@@ -50,7 +50,7 @@ def resource_schema() -> Schema:
             "kind": {"type": "string", "description": f"{labels.KIND}."},
             "metadata": {"type": "object"},
             "spec": structural(DiffusionModelSpec),
-            "status": structural(DiffusionModelStatus),
+            "status": structural(DiffusionModelStatus, with_rules=False),
         },
         "x-kubernetes-validations": _NAME_RULES,
     }

@@ -44,14 +44,29 @@ class UnknownKeywordError(ValueError):
     """A model uses something that the CRD cannot express."""
 
 
-def structural(model: type[BaseModel]) -> Schema:
+def structural(model: type[BaseModel], *, with_rules: bool = True) -> Schema:
     """Structural schema of a pydantic model, with wire names.
+
+    Without rules for what only the operator writes: it repeats parts of spec, which were checked, possibly by older rules,
+    and the API server refuses a CRD whose rules might cost too much in lists.
 
     Raises:
         UnknownKeywordError: the model uses a feature that has no translation.
     """
     schema = model.model_json_schema(by_alias=True)
-    return _translate(schema, definitions=schema.pop("$defs", {}), path=model.__name__)
+    translated = _translate(schema, definitions=schema.pop("$defs", {}), path=model.__name__)
+    return translated if with_rules else _without_rules(translated)
+
+
+def _without_rules(schema: Schema) -> Schema:
+    """A translated schema without its CEL rules."""
+    result = {keyword: value for keyword, value in schema.items() if keyword != "x-kubernetes-validations"}
+    if "properties" in result:
+        result["properties"] = {name: _without_rules(child) for name, child in result["properties"].items()}
+    for keyword in ("items", "additionalProperties"):
+        if keyword in result:
+            result[keyword] = _without_rules(result[keyword])
+    return result
 
 
 def _translate(schema: Schema, *, definitions: Mapping[str, Schema], path: str) -> Schema:
