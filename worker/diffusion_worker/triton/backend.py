@@ -1,0 +1,62 @@
+"""Requests from Triton into the engine, with as many in flight as the engine has rows."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from diffusion_worker.config import EngineConfig
+from diffusion_worker.engine import Engine, load_engine
+from diffusion_worker.triton.delivery import Delivery, Sender, Stream
+from diffusion_worker.triton.heartbeat import Heartbeat
+from diffusion_worker.triton.metrics import WorkerMetrics
+from diffusion_worker.triton.requests import UnreadableRequestError, read_request
+from diffusion_worker.wire import ErrorEvent
+
+_SLOT_POLL_SECONDS = 0.1
+
+
+class Backend:
+    """One engine behind Triton. `family` is Triton's `MetricFamily` class."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        family: Any,
+        heartbeat: Path | None,
+        load: Callable[..., Engine] = load_engine,
+    ) -> None:
+        self._slots = threading.BoundedSemaphore(config.max_batch_size)
+        self._delivery = Delivery(WorkerMetrics(family, config), on_end=self._slots.release)
+        self._engine = load(config, observer=self._delivery)
+        self._heartbeat = Heartbeat(self._engine, heartbeat)
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be answered."""
+        return self._engine.alive and self._delivery.alive
+
+    def accept(self, elements: Sequence[bytes], sender: Sender) -> None:
+        """Submit the request in a tensor's elements. Blocks while all slots are taken; never raises for a bad request."""
+        stream = Stream(sender)
+        try:
+            request = read_request(elements)
+        except UnreadableRequestError as error:
+            self._delivery.refuse(stream, error.event)
+            return
+        stream.request_id = request.request_id
+        while not self._slots.acquire(timeout=_SLOT_POLL_SECONDS):
+            if sender.is_cancelled():
+                stream.cancelled = True
+                self._delivery.refuse(stream, ErrorEvent(code="cancelled", message="the request was cancelled"))
+                return
+        stream.submitted = time.monotonic()
+        stream.handle = self._engine.submit(request, self._delivery.open(stream))
+
+    def close(self) -> None:
+        """Let what runs come to its end, then stop everything."""
+        self._heartbeat.stop()
+        self._engine.close(drain=True)
+        self._delivery.close()

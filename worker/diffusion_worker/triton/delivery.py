@@ -1,0 +1,161 @@
+"""The thread that talks to Triton, so that the engine never waits for it: answers, cancellations, metrics."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from diffusion_worker.engine import Handle, Pass, RowOutcome
+from diffusion_worker.triton.metrics import WorkerMetrics
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
+
+_POLL_SECONDS = 0.05  # how often running requests are asked whether their client is still there
+
+_log = logging.getLogger(__name__)
+
+
+class Sender(Protocol):
+    """What goes back to one client; wraps Triton's response sender."""
+
+    def send(self, event: BlockEvent | FinishEvent | ErrorEvent, *, final: bool) -> None:
+        """Send one event; `final`: the last one."""
+
+    def end(self) -> None:
+        """End the stream without a further event."""
+
+    def is_cancelled(self) -> bool:
+        """Whether the client went away."""
+
+
+@dataclass(eq=False)
+class Stream:
+    """One request in flight."""
+
+    sender: Sender | None  # dropped at the end at once: it keeps the model loaded
+    request_id: str = ""
+    arrived: float = field(default_factory=time.monotonic)
+    submitted: float = 0.0
+    handle: Handle | None = None
+    cancelled: bool = False
+    has_block: bool = False
+
+
+class Delivery:
+    """Delivers events of any thread in order, from a thread of its own; also the engine's observer.
+
+    `on_end` is called in that thread each time a stream that was opened has ended.
+    """
+
+    def __init__(self, metrics: WorkerMetrics, *, on_end: Callable[[], None]) -> None:
+        self._metrics = metrics
+        self._on_end = on_end
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._streams: set[Stream] = set()  # touched by the thread only
+        self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def open(self, stream: Stream) -> Callable[[BlockEvent | FinishEvent | ErrorEvent], None]:
+        """Take a stream in; returns what the engine calls for each of its events."""
+        self._jobs.put(lambda: self._opened(stream))
+        return lambda event: self._jobs.put(lambda: self._deliver(stream, event))
+
+    def refuse(self, stream: Stream, event: ErrorEvent) -> None:
+        """End a stream that was never opened."""
+        self._jobs.put(lambda: self._end(stream, event))
+
+    def close(self) -> None:
+        """Deliver what is left and end the thread."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def pass_done(self, done: Pass) -> None:
+        """As an Observer of the engine."""
+        self._jobs.put(lambda: self._metrics.pass_done(done))
+
+    def block_committed(self, block: BlockEvent) -> None:
+        """As an Observer of the engine."""
+        self._jobs.put(lambda: self._metrics.block_committed(block))
+
+    def row_ended(self, outcome: RowOutcome) -> None:
+        """As an Observer of the engine; requests are counted from their last event instead."""
+
+    # Below here everything runs in the delivery thread.
+
+    def _run(self) -> None:
+        poll_at = time.monotonic()
+        while True:
+            try:
+                job = self._jobs.get(timeout=_POLL_SECONDS if self._streams else None)
+            except queue.Empty:
+                job = self._poll
+            if job is None:
+                return
+            self._do(job)
+            if time.monotonic() >= poll_at:
+                self._do(self._poll)
+                poll_at = time.monotonic() + _POLL_SECONDS
+            del job  # it holds a stream
+
+    def _do(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception:  # noqa: BLE001 (one client's fault must not end the thread that serves all)
+            _log.exception("a delivery failed")
+
+    def _opened(self, stream: Stream) -> None:
+        self._streams.add(stream)
+        self._metrics.rows_in_flight(len(self._streams))
+
+    def _poll(self) -> None:
+        for stream in self._streams:
+            if stream.sender is None or stream.handle is None:
+                continue
+            if not stream.cancelled and stream.sender.is_cancelled():
+                _log.info("request %s is cancelled: its client went away", stream.request_id)
+                stream.cancelled = True
+            if stream.cancelled:
+                stream.handle.cancel()  # until its last event comes; has no effect the second time
+
+    def _deliver(self, stream: Stream, event: BlockEvent | FinishEvent | ErrorEvent) -> None:
+        if isinstance(event, BlockEvent):
+            self._deliver_block(stream, event)
+            return
+        self._streams.discard(stream)
+        try:
+            self._end(stream, event)
+        finally:
+            self._on_end()
+            self._metrics.rows_in_flight(len(self._streams))
+
+    def _deliver_block(self, stream: Stream, block: BlockEvent) -> None:
+        if stream.sender is None or stream.cancelled:
+            return
+        try:
+            stream.sender.send(block, final=False)
+        except Exception:  # noqa: BLE001 (Triton raises its own and others)
+            _log.exception("request %s is cancelled: a block could not be sent", stream.request_id)
+            stream.cancelled = True
+            return
+        if not stream.has_block:
+            stream.has_block = True
+            self._metrics.first_block(time.monotonic() - stream.arrived)
+
+    def _end(self, stream: Stream, event: FinishEvent | ErrorEvent) -> None:
+        sender, stream.sender = stream.sender, None
+        if sender is not None:
+            if stream.cancelled:
+                sender.end()
+            else:
+                sender.send(event, final=True)
+        now = time.monotonic()
+        self._metrics.request_ended(
+            event, seconds=now - stream.arrived, waited_for_slot=max(0.0, stream.submitted - stream.arrived)
+        )
