@@ -15,6 +15,7 @@ from diffusion_worker.engine.runner import Commit, Runner
 from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
 
 _log = logging.getLogger(__name__)
+_SHUTTING_DOWN = "this worker is shutting down; send the request again"
 _OUTCOMES = {
     "shutting_down": RowOutcome.SHUT_DOWN,
     "cancelled": RowOutcome.CANCELLED,
@@ -111,12 +112,12 @@ class Engine:
             _emit(emit, refused.event, request_id=request.request_id)
             return Handle(self, None)
         with self._changed:
-            accepted = self._closing == "no" and self._thread.is_alive()
+            accepted = self._closing == "no"
             if accepted:
                 self._waiting.append(row)
                 self._changed.notify()
         if not accepted:
-            self._end_with_error(row, "shutting_down", "this worker is shutting down; send the request again")
+            self._end_with_error(row, "shutting_down", _SHUTTING_DOWN)
             return Handle(self, None)
         return Handle(self, row)
 
@@ -152,18 +153,22 @@ class Engine:
                 self._fill_batch()
                 if self._rows:
                     self._step(tuple(self._rows))
-        except BaseException:
+        except Exception:  # noqa: BLE001 - it is reported to everyone who waits, and by `alive`
             _log.exception("the engine's loop has ended by a fault of its own")
-            raise
-        finally:
-            with self._changed:
-                crashed = self._closing == "no"
-                self._closing = "now"
-            for row in (*self._rows, *self._waiting):
-                if crashed:
-                    self._end_with_error(row, "engine_error", "the engine has stopped; send the request again")
-                else:
-                    self._end_with_error(row, "shutting_down", "this worker is shutting down; send the request again")
+            self._abandon("engine_error", "the engine has stopped; send the request again")
+        else:
+            self._abandon("shutting_down", _SHUTTING_DOWN)
+
+    def _abandon(self, code: Literal["engine_error", "shutting_down"], message: str) -> None:
+        """Tell all submitters that there will be no more. The cache goes with the engine: no slot needs freeing."""
+        with self._changed:
+            self._closing = "now"
+            left = [*self._rows, *self._waiting]
+            self._rows.clear()
+            self._waiting.clear()
+        for row in left:
+            self._observer.row_ended(_OUTCOMES[code])
+            _emit(row.emit, ErrorEvent(code=code, message=message), request_id=row.request_id)
 
     def _wait_for_work(self) -> bool:
         """Block while there is nothing to do; False: the loop shall end."""

@@ -40,6 +40,7 @@ class KVCache:
         self.rows += 1
         return self.rows - 1
 
+    @torch.inference_mode()
     def free_slot(self, slot: int) -> int | None:
         """Give a slot back. The last row moves into the hole: the slot it had is returned, None when nothing moved."""
         last = self.rows - 1

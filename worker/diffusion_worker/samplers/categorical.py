@@ -16,11 +16,13 @@ class Prediction:
 
 def predict(logits: torch.Tensor, temperature: torch.Tensor) -> Prediction:
     """Distributions of `logits` [B, C, V] at `temperature` [B]."""
-    log_probs = torch.log_softmax(logits / temperature[:, None, None], dim=-1, dtype=torch.float32)
-    probs = log_probs.exp()
-    # An impossible token (logit -inf) adds nothing, where 0 * -inf would be NaN.
-    entropy = -(probs * log_probs.clamp(min=torch.finfo(torch.float32).min)).sum(dim=-1)
-    return Prediction(probs=probs, argmax=log_probs.argmax(dim=-1), entropy=entropy)
+    scaled = logits / temperature[:, None, None]
+    probs = torch.softmax(scaled, dim=-1, dtype=torch.float32)
+    return Prediction(
+        probs=probs,
+        argmax=scaled.argmax(dim=-1),
+        entropy=torch.special.entr(probs).sum(dim=-1),  # Σ -p ln p, where an impossible token adds 0
+    )
 
 
 def nucleus(probs: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,56 @@
+"""Runners for tests: real ones that can be told to misbehave, and one that records what a step was made of."""
+
+from collections.abc import Callable, Sequence
+
+from diffusion_worker.config import SamplerConfig
+from diffusion_worker.engine.ar import ARRunner
+from diffusion_worker.engine.diffusion import DiffusionRunner
+from diffusion_worker.engine.row import Row
+from diffusion_worker.engine.runner import StepResult
+from diffusion_worker.models.ar import ARModel
+from diffusion_worker.models.diffusion import DiffusionModel
+
+
+def diffusion_runner(
+    model: DiffusionModel, *, max_batch_size: int = 4, max_sequence_length: int | None = None, **sampler: object
+) -> DiffusionRunner:
+    """Runner of a diffusion model."""
+    return DiffusionRunner(
+        model,
+        settings=SamplerConfig.model_validate(sampler),
+        max_batch_size=max_batch_size,
+        max_sequence_length=max_sequence_length,
+    )
+
+
+def ar_runner(model: ARModel, *, max_batch_size: int = 4, max_sequence_length: int | None = None) -> ARRunner:
+    """Runner of an autoregressive model."""
+    return ARRunner(model, max_batch_size=max_batch_size, max_sequence_length=max_sequence_length)
+
+
+class WatchedRunner:
+    """Passes everything to a runner, after `before_step` has seen the rows (and may raise or wait)."""
+
+    def __init__(self, runner: DiffusionRunner | ARRunner, before_step: Callable[[Sequence[Row]], None]) -> None:
+        self._runner = runner
+        self._before_step = before_step
+        self.tokenizer = runner.tokenizer
+        self.limits = runner.limits
+        self.eos_token_ids = runner.eos_token_ids
+        self.max_batch_size = runner.max_batch_size
+        self.slots_taken = 0
+
+    def admit(self, row: Row) -> None:
+        """Count and pass on."""
+        self._runner.admit(row)
+        self.slots_taken += 1
+
+    def release(self, row: Row) -> None:
+        """Count and pass on."""
+        self.slots_taken -= row.slot is not None
+        self._runner.release(row)
+
+    def step(self, rows: Sequence[Row]) -> StepResult:
+        """Let the test look first."""
+        self._before_step(rows)
+        return self._runner.step(rows)
