@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from cluster import images, lifecycle, node, programs, tools
+from cluster import images, lifecycle, node, programs, pruning, tools
 from cluster.errors import ClusterError
 from cluster.progress import say
 
@@ -30,6 +30,7 @@ def add_to(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     command("build", _build, "compile the cluster's programs into the cache")
     build_images = command("images", _images, "build the project's images, push them, print their references")
     build_images.add_argument("--registry", metavar="HOST/PREFIX", help="push there, not to the cluster's registry")
+    command("prune", _prune, "empty the cache of downloads, programs and image layers that all checkouts share")
     tool = command("tool", _tool, "print the path of kubectl, helm, promtool or one of the cluster's programs")
     tool.add_argument("name")
     command("env", _env, 'print shell commands that point kubectl and helm at the cluster: eval "$(…)"')
@@ -74,6 +75,13 @@ def _images(arguments: argparse.Namespace) -> None:
     built = images.build(arguments.registry)
     for part, reference in asdict(built).items():
         sys.stdout.write(f"{part} {reference}\n")
+
+
+def _prune(_arguments: argparse.Namespace) -> None:
+    freed = pruning.prune()
+    sys.stdout.write(
+        f"freed {freed / 2**30:.1f} GiB; Go's own caches stay (`go clean -cache -modcache` empties them)\n"
+    )
 
 
 def _tool(arguments: argparse.Namespace) -> None:
