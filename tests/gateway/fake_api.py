@@ -132,7 +132,7 @@ class FakeApi:
                         if event.version > seen and event.path == path and _selected(event.item, request, event.kind):
                             await _line(response, {"type": event.kind, "object": event.item})
                     async with self._changed:
-                        await self._changed.wait_for(lambda: len(self._events) > position and not self.silent)
+                        await self._changed.wait_for(lambda at=position: len(self._events) > at and not self.silent)
         except TimeoutError:
             if self.silent:
                 await asyncio.Event().wait()

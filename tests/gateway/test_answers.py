@@ -60,7 +60,9 @@ async def test_a_completion_streamed_and_in_one_piece_say_the_same(stack: Stack)
 async def test_the_stream_is_well_formed_and_ends_with_done(stack: Stack) -> None:
     arm = await stack.arm("stable", says('a "quote"\n', "ünïcode 🙂"), percent=100)
     await stack.route(arm)
-    async with stack.http.stream("POST", "/v1/completions", json={"model": "story", "prompt": "x", "stream": True}) as response:
+    async with stack.http.stream(
+        "POST", "/v1/completions", json={"model": "story", "prompt": "x", "stream": True}
+    ) as response:
         body = (await response.aread()).decode()
     assert response.headers["content-type"].startswith("text/event-stream")
     *events, done, rest = body.split("\n\n")

@@ -100,12 +100,16 @@ async def test_another_pod_of_the_arm_is_asked_first_when_one_is_gone(stack: Sta
 
 @pytest.mark.parametrize("how", ["error", "connection"])
 async def test_a_stream_that_breaks_off_ends_with_an_error_and_no_second_voice(stack: Stack, how: str) -> None:
-    script = hangs("Once", " upon") if how == "connection" else closes_with(grpc.StatusCode.INTERNAL, after=("Once", " upon"))
+    script = (
+        hangs("Once", " upon")
+        if how == "connection"
+        else closes_with(grpc.StatusCode.INTERNAL, after=("Once", " upon"))
+    )
     diffusion = await stack.arm("stable", script, percent=100)
     ar = await stack.arm("fallback", says("Hello"))
     await stack.route(diffusion, ar)
     texts = []
-    with pytest.raises(openai.APIError, match="broke off") as raised:  # noqa: PT012 - the stream is one statement
+    with pytest.raises(openai.APIError, match="broke off") as raised:
         async for chunk in await stack.openai.chat.completions.create(**CHAT, stream=True):
             texts.append(chunk.choices[0].delta.content)
             if how == "connection" and texts[-1] == " upon":
@@ -125,7 +129,9 @@ async def test_a_broken_stream_has_no_done(stack: Stack) -> None:
 
 
 async def test_an_answer_in_one_piece_may_fail_late_and_ar_still_takes_over(stack: Stack) -> None:
-    diffusion = await stack.arm("stable", closes_with(grpc.StatusCode.UNAVAILABLE, after=("Once", " upon")), percent=100)
+    diffusion = await stack.arm(
+        "stable", closes_with(grpc.StatusCode.UNAVAILABLE, after=("Once", " upon")), percent=100
+    )
     ar = await stack.arm("fallback", says("Hello"))
     await stack.route(diffusion, ar)
     answer = await stack.openai.chat.completions.create(**CHAT)

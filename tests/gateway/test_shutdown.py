@@ -36,7 +36,9 @@ class Process:
 
 
 @contextlib.asynccontextmanager
-async def gateway_process(tmp_path: Path, script: Script, *arguments: str) -> AsyncIterator[tuple[Process, FakeTriton, str]]:
+async def gateway_process(
+    tmp_path: Path, script: Script, *arguments: str
+) -> AsyncIterator[tuple[Process, FakeTriton, str]]:
     api, pod = FakeApi(), FakeTriton(script)
     await api.start()
     await pod.start("127.0.0.1")
@@ -65,7 +67,7 @@ async def gateway_process(tmp_path: Path, script: Script, *arguments: str) -> As
         await eventually(lambda: process.event("gateway listens") is not None, seconds=30)
         url = f"http://127.0.0.1:{process.event('gateway listens')['port']}"
         async with httpx2.AsyncClient() as http, asyncio.timeout(30):
-            while (await http.get(f"{url}/readyz")).status_code != 200:
+            while (await http.get(f"{url}/readyz")).status_code != 200:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.05)
         yield process, pod, url
     finally:
@@ -86,7 +88,7 @@ async def test_streams_finish_before_the_process_ends_with_0(tmp_path: Path) -> 
             assert "Once" in await anext(lines)
             process.child.send_signal(signal.SIGTERM)
             await eventually(lambda: process.event("gateway drains") is not None)
-            with pytest.raises(httpx2.ConnectError):  # noqa: PT012 - polls until the listener is closed
+            with pytest.raises(httpx2.ConnectError):
                 async with httpx2.AsyncClient() as newcomer, asyncio.timeout(10):
                     while True:
                         await newcomer.get(f"{url}/healthz")
@@ -99,7 +101,10 @@ async def test_streams_finish_before_the_process_ends_with_0(tmp_path: Path) -> 
 
 async def test_a_stream_that_outlasts_the_drain_time_ends_with_an_error(tmp_path: Path) -> None:
     async with gateway_process(tmp_path, hangs("Once"), "--drain-seconds=0.5") as (process, pod, url):
-        async with httpx2.AsyncClient(timeout=20) as http, http.stream("POST", f"{url}/v1/completions", json=BODY) as response:
+        async with (
+            httpx2.AsyncClient(timeout=20) as http,
+            http.stream("POST", f"{url}/v1/completions", json=BODY) as response,
+        ):
             lines = response.aiter_lines()
             assert "Once" in await anext(lines)
             process.child.send_signal(signal.SIGTERM)

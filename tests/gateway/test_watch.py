@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from kubernetes.aio import client
-
 from diffusion_gateway.routes import Table
 from diffusion_gateway.table_source import TableSource
 from diffusion_gateway.watch import Timing
+from kubernetes.aio import client
+
 from tests.gateway.fake_api import FakeApi
 from tests.gateway.stack import MODELS, SLICES, Arm, eventually, model_resource, slice_resource
 

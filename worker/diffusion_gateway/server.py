@@ -48,7 +48,8 @@ def _server(app: ASGIApp) -> _Server:
     return _Server(config)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 takes any that is free. Raises `ListenError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -74,15 +75,23 @@ async def serve(settings: Settings) -> None:
     gateway = Gateway(settings)
     async with await watch.connect(settings.kubeconfig) as api:
         source = TableSource(api=api, namespaces=settings.namespaces, on_change=gateway.use_table)
-        gateway.synced = lambda: source.synced
-        await run(gateway, source, stop=stop)
+        with (
+            listen(settings.host, settings.port) as public_socket,
+            listen(settings.host, settings.admin_port) as admin_socket,
+        ):
+            await run(gateway, source, public_socket=public_socket, admin_socket=admin_socket, stop=stop)
 
 
-async def run(gateway: Gateway, source: TableSource, *, stop: asyncio.Event) -> None:
-    """Serve `gateway` on both ports until `stop` is set, then drain."""
-    settings = gateway.settings
-    public_socket = _listen(settings.host, settings.port)
-    admin_socket = _listen(settings.host, settings.admin_port)
+async def run(
+    gateway: Gateway,
+    source: TableSource,
+    *,
+    public_socket: socket.socket,
+    admin_socket: socket.socket,
+    stop: asyncio.Event,
+) -> None:
+    """Serve `gateway` on both sockets until `stop` is set, then drain."""
+    gateway.synced = lambda: source.synced
     public, admin = _server(public_app(gateway)), _server(admin_app(gateway))
     watching = asyncio.create_task(source.run())
     servers = [

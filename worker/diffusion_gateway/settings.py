@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-ENV_PREFIX = "DIFFUSION_GATEWAY_"
+# Not DIFFUSION_GATEWAY_: Kubernetes sets DIFFUSION_GATEWAY_PORT=tcp://… in pods beside a Service called diffusion-gateway.
+ENV_PREFIX = "DIFFUSION_GW_"
+_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,16 @@ def _port(text: str) -> int:
     if not 0 <= value <= 65535:
         raise argparse.ArgumentTypeError(f"{text} is not a port; use 1 to 65535, or 0 for any that is free")
     return value
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    # argparse's own `choices` lets a bad default through, and a default may come from the environment.
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return parse
 
 
 def _namespaces(text: str) -> list[str]:
@@ -99,8 +111,13 @@ def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str]
     )
     flag("max-in-flight", "Requests at the same time; more get 429.", type=_positive(int), metavar="N")
     flag("max-body-bytes", "Largest request body; larger ones get 413.", type=_positive(int), metavar="BYTES")
-    flag("log-format", "json for machines, console for people.", choices=("json", "console"))
-    flag("log-level", "Least severe level that is logged.", choices=("debug", "info", "warning", "error"))
+    flag("log-format", "json for machines, console for people.", type=_one_of("json", "console"), metavar="FORMAT")
+    flag(
+        "log-level",
+        f"Least severe level that is logged: {', '.join(_LEVELS)}.",
+        type=_one_of(*_LEVELS),
+        metavar="LEVEL",
+    )
 
 
 def from_arguments(arguments: argparse.Namespace, *, environ: Mapping[str, str] | None = None) -> Settings:

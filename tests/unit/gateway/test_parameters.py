@@ -1,0 +1,204 @@
+"""Every parameter is honoured or refused by name."""
+
+import json
+from typing import Any
+
+import pytest
+from diffusion_gateway.openai.errors import ApiError
+from diffusion_gateway.openai.requests import ChatOrCompletion, parse_chat, parse_completion
+
+
+def completion(**body: Any) -> ChatOrCompletion:
+    return parse_completion(json.dumps({"model": "m", "prompt": "x"} | body).encode())
+
+
+def chat(**body: Any) -> ChatOrCompletion:
+    base = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+    return parse_chat(json.dumps(base | body).encode())
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"temperature": -0.1}, "temperature"),
+    ({"temperature": 2.1}, "temperature"),
+    ({"temperature": "hot"}, "temperature"),
+    ({"temperature": True}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"top_p": 1.01}, "top_p"),
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"max_tokens": -1}, "max_tokens"),
+    ({"max_tokens": 1.5}, "max_tokens"),
+    ({"max_tokens": "12"}, "max_tokens"),
+    ({"max_tokens": 2**31}, "max_tokens"),
+    ({"seed": -1}, "seed"),
+    ({"seed": 2**63}, "seed"),
+    ({"seed": 1.5}, "seed"),
+    ({"stop": ""}, "stop"),
+    ({"stop": ["a", ""]}, "stop"),
+    ({"stop": ["a", "b", "c", "d", "e"]}, "stop"),
+    ({"stop": 5}, "stop"),
+    ({"stream": "yes"}, "stream"),
+    ({"stream_options": {"include_usage": True}}, "stream_options"),
+    ({"stream": True, "stream_options": {"include_usage": "yes"}}, "stream_options.include_usage"),
+    ({"stream": True, "stream_options": "usage"}, "stream_options"),
+    ({"model": ""}, "model"),
+    ({"model": 5}, "model"),
+    ({"n": 2}, "n"),
+    ({"n": 0}, "n"),
+    ({"n": True}, "n"),
+    ({"logprobs": True}, "logprobs"),
+    ({"logprobs": 5}, "logprobs"),
+    ({"logprobs": 0}, "logprobs"),
+    ({"top_logprobs": 3}, "top_logprobs"),
+    ({"logit_bias": {"50256": -100}}, "logit_bias"),
+    ({"presence_penalty": 0.5}, "presence_penalty"),
+    ({"frequency_penalty": -2}, "frequency_penalty"),
+    ({"frobnicate": 1}, "frobnicate"),
+    ({"min_p": 0.1}, "min_p"),
+]
+
+REFUSED_IN_COMPLETIONS: list[tuple[dict[str, Any], str]] = [
+    ({"best_of": 2}, "best_of"),
+    ({"echo": True}, "echo"),
+    ({"suffix": "end"}, "suffix"),
+    ({"prompt": []}, "prompt"),
+    ({"prompt": ["a", "b"]}, "prompt"),
+    ({"prompt": [[1], [2]]}, "prompt"),
+    ({"prompt": [1, "a"]}, "prompt"),
+    ({"prompt": [-1]}, "prompt"),
+    ({"prompt": [2**31]}, "prompt"),
+    ({"prompt": [True]}, "prompt"),
+    ({"prompt": [1.5]}, "prompt"),
+    ({"prompt": None}, "prompt"),
+    ({"prompt": {"text": "x"}}, "prompt"),
+    ({"messages": []}, "messages"),
+    ({"max_completion_tokens": 5}, "max_completion_tokens"),
+]
+
+REFUSED_IN_CHATS: list[tuple[dict[str, Any], str]] = [
+    ({"tools": [{"type": "function"}]}, "tools"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"functions": [{}]}, "functions"),
+    ({"function_call": "auto"}, "function_call"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format"),
+    ({"modalities": ["text", "audio"]}, "modalities"),
+    ({"audio": {"voice": "x"}}, "audio"),
+    ({"prompt": "x"}, "prompt"),
+    ({"max_completion_tokens": 0}, "max_completion_tokens"),
+    ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens"),
+    ({"messages": []}, "messages"),
+    ({"messages": "x"}, "messages"),
+    ({"messages": ["x"]}, "messages[0]"),
+    ({"messages": [{"content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"role": ["user"], "content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"role": "user"}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": []}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content[0]"),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0]"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+        "messages[0].content[0].type",
+    ),
+    ({"messages": [{"role": "assistant", "content": "x", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
+    ({"messages": [{"role": "user", "content": "x", "color": "red"}]}, "messages[0].color"),
+]
+
+
+def names(cases: list[tuple[dict[str, Any], str]]) -> list[str]:
+    return [json.dumps(body) for body, _ in cases]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"), REFUSED + REFUSED_IN_COMPLETIONS, ids=names(REFUSED + REFUSED_IN_COMPLETIONS)
+)
+def test_a_completion_names_the_parameter_that_it_refuses(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(ApiError) as raised:
+        completion(**body)
+    assert (raised.value.status, raised.value.param) == (400, param)
+    assert param.split(".")[-1].split("[")[0] in raised.value.message
+
+
+@pytest.mark.parametrize(("body", "param"), REFUSED + REFUSED_IN_CHATS, ids=names(REFUSED + REFUSED_IN_CHATS))
+def test_a_chat_names_the_parameter_that_it_refuses(body: dict[str, Any], param: str) -> None:
+    with pytest.raises(ApiError) as raised:
+        chat(**body)
+    assert (raised.value.status, raised.value.param) == (400, param)
+
+
+@pytest.mark.parametrize(("missing", "parse"), [("prompt", parse_completion), ("messages", parse_chat)])
+def test_a_missing_parameter_is_named(missing: str, parse: Any) -> None:
+    with pytest.raises(ApiError) as raised:
+        parse(b'{"model": "m"}')
+    assert (raised.value.param, raised.value.code) == (missing, "missing_required_parameter")
+
+
+def test_long_values_are_cut_in_messages() -> None:
+    with pytest.raises(ApiError) as raised:
+        completion(temperature="x" * 10_000)
+    assert len(raised.value.message) < 300
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"user": "me", "store": True, "metadata": {"a": "b"}, "service_tier": "auto", "prompt_cache_key": "k"},
+        {
+            "n": 1,
+            "logprobs": None,
+            "top_logprobs": 0,
+            "presence_penalty": 0,
+            "frequency_penalty": 0.0,
+            "logit_bias": {},
+        },
+        {"tools": [], "tool_choice": "none", "parallel_tool_calls": True, "response_format": {"type": "text"}},
+        {"temperature": None, "top_p": None, "max_tokens": None, "seed": None, "stop": None, "stream": None},
+        {"stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}},
+        {"temperature": 0, "top_p": 1, "max_tokens": 1, "seed": 0, "stop": "x"},
+        {"temperature": 2, "stop": ["a", "b", "c", "d"], "seed": 2**63 - 1},
+    ],
+)
+def test_what_asks_for_nothing_special_is_accepted(body: dict[str, Any]) -> None:
+    assert completion(**body) is not None
+    assert chat(**body) is not None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [("x", "x"), (["x"], "x"), ([1, 2], (1, 2)), ([[1, 2]], (1, 2)), ("", "")],
+)
+def test_prompts_come_as_text_or_tokens_alone_or_in_a_list_of_one(prompt: Any, expected: Any) -> None:
+    assert completion(prompt=prompt).prompt == expected
+
+
+def test_text_parts_are_joined_and_answers_can_be_sent_back() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    back = {"role": "assistant", "content": "c", "refusal": None, "tool_calls": None, "annotations": []}
+    parsed = chat(messages=[{"role": "user", "content": parts, "name": "me"}, back])
+    assert [(message.role, message.content) for message in parsed.messages] == [("user", "ab"), ("assistant", "c")]
+
+
+def test_both_names_of_the_token_limit_may_agree() -> None:
+    assert chat(max_tokens=5, max_completion_tokens=5).max_tokens == 5
+    assert chat(max_completion_tokens=6).max_tokens == 6
+
+
+def test_the_wire_request_says_what_the_client_said() -> None:
+    wire = completion(prompt=[4, 5], stop="END", temperature=0.3).to_wire(request_id="r", seed=9)
+    assert (wire.prompt, wire.prompt_token_ids, wire.messages) == (None, [4, 5], None)
+    assert (wire.stop, wire.temperature, wire.seed, wire.request_id) == (["END"], 0.3, 9, "r")
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"null", b'"x"', b"\xff", b'{"model": "\\ud800"}', b"[" * 100_000])
+def test_what_is_no_json_object_is_refused(raw: bytes) -> None:
+    with pytest.raises(ApiError) as raised:
+        parse_chat(raw)
+    assert (raised.value.status, raised.value.code) == (400, "invalid_json")
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_are_none_are_refused(value: str) -> None:
+    with pytest.raises(ApiError) as raised:
+        parse_completion(f'{{"model": "m", "prompt": "x", "temperature": {value}}}'.encode())
+    assert raised.value.param == "temperature"
