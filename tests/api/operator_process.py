@@ -20,9 +20,9 @@ URL = "http://gateway.test:8080/v1"
 class OperatorProcess:
     """Runs within the block; its log is shown when it does not come up."""
 
-    def __init__(self, server: Server, *, namespace: str, image: str = IMAGE) -> None:
+    def __init__(self, server: Server, *, watch: str | None = None, image: str = IMAGE) -> None:
         self._server = server
-        self._namespace = namespace
+        self._watch = watch
         self._image = image
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -31,12 +31,13 @@ class OperatorProcess:
     def __enter__(self) -> Self:
         arguments = {
             "worker-image": self._image,
-            "namespace": self._namespace,
+            "namespace": "default",
             "gateway-url": URL,
-            "watch-namespace": self._namespace,
             "kubeconfig": str(self._server.plane.kubeconfig),
             "port": str(self._port),
         }
+        if self._watch:
+            arguments["watch-namespace"] = self._watch
         self._process = subprocess.Popen(
             [
                 sys.executable,

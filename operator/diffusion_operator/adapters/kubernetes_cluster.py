@@ -50,7 +50,9 @@ class KubernetesCluster:
                 what=f"list {kind}s of {namespace}/{model}",
                 query={"labelSelector": selector},
             )
-            found += [_live(kind, item) for item in answer["items"]]
+            # Items of a list do not say what they are.
+            what = {"apiVersion": answer["apiVersion"], "kind": kind.value}
+            found += [_live(kind, what | item) for item in answer["items"]]
         return tuple(found)
 
     async def pods(self, deployment: LiveChild, *, namespace: str) -> ObservedPods:
