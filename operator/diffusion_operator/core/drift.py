@@ -12,12 +12,16 @@ from diffusion_operator.api.units import amount
 
 # Lists that the API server merges by these keys. Others may add elements of their own.
 _MERGE_KEYS = ("mountPath", "containerPort", "port", "uid", "name")
+# Maps that the API server replaces as a whole: a key of someone else's is a difference.
+_ATOMIC_MAPS = frozenset({"selector", "nodeSelector"})
 # Quantities come back in canonical form: 1024Mi as 1Gi.
 _QUANTITY_PARENTS = frozenset({"requests", "limits"})
 
 
 def is_in_place(desired: Any, live: Any, *, inside: str = "") -> bool:
     """Whether `live` has every field of `desired` with the same value. `inside` is the name of the field that holds both."""
+    if inside in _ATOMIC_MAPS:
+        return bool(desired == live)
     if isinstance(desired, Mapping):
         return isinstance(live, Mapping) and all(
             key in live and is_in_place(value, live[key], inside=inside if inside in _QUANTITY_PARENTS else key)

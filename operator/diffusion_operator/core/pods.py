@@ -13,9 +13,11 @@ _USER = 65532
 
 # After SIGTERM is due, the pod first leaves the EndpointSlices: gateways need a moment to hear of it.
 _PRE_STOP_SECONDS = 5
-# Then requests in flight are finished. The launcher gives Triton this long.
-_DRAIN_SECONDS = 60
-_GRACE_SECONDS = _PRE_STOP_SECONDS + _DRAIN_SECONDS + 10
+# Then requests in flight are finished. Triton ends by itself within its exit timeout; the launcher kills one that does
+# not.
+_EXIT_TIMEOUT_SECONDS = 60
+_LAUNCHER_SECONDS = 25
+_GRACE_SECONDS = _PRE_STOP_SECONDS + _EXIT_TIMEOUT_SECONDS + _LAUNCHER_SECONDS
 
 # Loading may include a download of a large checkpoint: an hour before a pod is restarted for not coming up.
 _STARTUP_PERIOD_SECONDS = 2
@@ -44,7 +46,12 @@ def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
             {
                 "name": "worker",
                 "image": template.image,
-                "command": ["diffusion-worker", "serve", "--config", CONFIG_FOLDER],
+                "command": [
+                    "diffusion-worker",
+                    "serve",
+                    f"--config={CONFIG_FOLDER}",
+                    f"--exit-timeout={_EXIT_TIMEOUT_SECONDS}",
+                ],
                 "ports": [
                     {"name": "http", "containerPort": labels.HTTP_PORT},
                     {"name": "grpc", "containerPort": labels.GRPC_PORT},
