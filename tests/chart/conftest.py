@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cluster.controlplane import ControlPlane
-from tests.chart.release import Release, until
+from tests.chart.release import Release
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +20,4 @@ def release(plane: ControlPlane) -> Iterator[Release]:
     """A release that is not installed yet, and is gone with its CRD after the test."""
     made = Release(plane)
     yield made
-    if made.revision:
-        made.uninstall()
-    for name in made.crd_names():
-        made.extensions.delete_custom_resource_definition(name)
-    until(lambda: made.crd_names() == [])
+    made.clean()

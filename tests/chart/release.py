@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
@@ -68,6 +69,16 @@ class Release:
         """The CRDs of the API server."""
         return [item.metadata.name for item in self.extensions.list_custom_resource_definition().items]
 
+    def kubeconfig_of(self, account: str) -> Path:
+        """A kubeconfig with a token of one of the chart's ServiceAccounts."""
+        request = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
+        token = self.core.create_namespaced_service_account_token(account, NAMESPACE, request).status.token
+        config = yaml.safe_load(self.plane.kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token}
+        path = self.plane.folder / f"{account}.kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return path
+
     def replicas(self, deployment: str) -> int:
         """How many pods a Deployment of the chart shall have."""
         found: int = self.apps.read_namespaced_deployment(deployment, NAMESPACE).spec.replicas
@@ -97,3 +108,19 @@ class Release:
         """The uid of the example: it stays the same for as long as the resource lives."""
         stored = self.custom.get_namespaced_custom_object(*_MODELS, "storyteller")
         return str(stored["metadata"]["uid"])
+
+    def patch_model(self, patch: dict[str, Any]) -> None:
+        """Merge a patch into the example."""
+        self.custom.patch_namespaced_custom_object(*_MODELS, "storyteller", patch)
+
+    def clean(self) -> None:
+        """Remove the release, its CRD with the example, and what the absent garbage collector would remove with that."""
+        if self.revision:
+            self.uninstall()
+        for name in self.crd_names():
+            self.extensions.delete_custom_resource_definition(name)
+        until(lambda: self.crd_names() == [])
+        chosen = {"label_selector": "serving.diffusion-operator.dev/model=storyteller"}
+        self.apps.delete_collection_namespaced_deployment("default", **chosen)
+        self.core.delete_collection_namespaced_service("default", **chosen)
+        self.core.delete_collection_namespaced_config_map("default", **chosen)

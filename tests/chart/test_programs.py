@@ -4,8 +4,9 @@ import argparse
 
 import pytest
 from diffusion_gateway import settings as gateway_settings
+from diffusion_operator.shell import cli
 
-from tests.chart.chart import Rendered, render
+from tests.chart.chart import NAMESPACE, REGISTRY, Rendered, render
 
 
 def arguments_of(rendered: Rendered, deployment: str) -> list[str]:
@@ -25,3 +26,24 @@ def test_the_gateway_understands_its_arguments(namespaces: tuple[str, ...]):
     assert found.namespaces == namespaces
     assert (found.drain_seconds, found.log_level) == (77, "warning")
     assert (found.port, found.admin_port) == (8080, 8081)
+
+
+@pytest.mark.parametrize("namespaces", [(), ("stories", "poems")], ids=["all namespaces", "two namespaces"])
+def test_the_operator_understands_its_arguments(namespaces: tuple[str, ...]):
+    values = {"watchNamespaces": list(namespaces), "worker.image.tag": "v2", "operator.logLevel": "warning"}
+    arguments = arguments_of(render(values), "diffusion-operator")
+    found, log_format, log_level = cli.settings_from(["run", *arguments], {})
+
+    assert found.watch_namespaces == namespaces
+    assert found.worker_image == f"{REGISTRY}/diffusion-worker:v2"
+    assert (found.namespace, found.gateway_service) == (NAMESPACE, "diffusion-operator-gateway")
+    assert (log_format, log_level, found.port) == ("json", "warning", 8080)
+
+
+@pytest.mark.parametrize(("port", "suffix"), [(80, ""), (8000, ":8000")])
+def test_models_say_where_the_gateways_service_is(port: int, suffix: str):
+    rendered = render({"gateway.service.port": port})
+    found, _, _ = cli.settings_from(["run", *arguments_of(rendered, "diffusion-operator")], {})
+    (service,) = rendered.of("Service")
+    name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
+    assert found.gateway_url == f"http://{name}.{namespace}.svc{suffix}/v1"
