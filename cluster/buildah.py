@@ -67,6 +67,11 @@ def image_exists(reference: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+def remove(reference: str) -> None:
+    """Forget `reference`; layers that others use stay."""
+    subprocess.run(_entered(["buildah", "rmi", reference], None), capture_output=True, check=False)
+
+
 def run(command: Sequence[str], step: Step, *, registry_address: str | None = None) -> None:
     """Run `command` in the namespace; show its last line as the step's detail, and all of it in the error."""
     debian.ensure(PACKAGES)

@@ -218,6 +218,8 @@ def _kube_proxy(addresses: Addresses, kubeconfig: Path) -> dict[str, Any]:
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "clusterCIDR": addresses.pods,
         "hostnameOverride": NODE,
+        # A service that became ready is reached at once, not a second later.
+        "nftables": {"minSyncPeriod": "100ms"},
         # The table's size is the host's, not the namespace's, to set.
         "conntrack": {"maxPerCore": 0},
     }

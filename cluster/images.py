@@ -49,11 +49,11 @@ def tag(part: str) -> str:
 
 
 def _provide_locally(part: str, address: str) -> str:
-    name = f"{_repository(part)}:{tag(part)}"
+    name = _name(part)
     if not _registry_has(address, name):
         with exclusive(paths.cache() / "images.lock", purpose="build images"):
             if not _registry_has(address, name):
-                _build(part, name)
+                name = _build(part)
                 with Step(f"push {name}") as step:
                     destination = f"{buildah.REGISTRY_NAME}/{name}"
                     buildah.push(f"localhost/{name}", destination, step, registry_address=address)
@@ -61,21 +61,31 @@ def _provide_locally(part: str, address: str) -> str:
 
 
 def _provide_elsewhere(part: str, registry: str) -> str:
-    name = f"{_repository(part)}:{tag(part)}"
-    destination = f"{registry.rstrip('/')}/{name}"
     with exclusive(paths.cache() / "images.lock", purpose="build images"):
-        _build(part, name)
+        name = _build(part)
+        destination = f"{registry.rstrip('/')}/{name}"
         with Step(f"push {destination}") as step:
             buildah.push(f"localhost/{name}", destination, step)
     return destination
 
 
-def _build(part: str, name: str) -> None:
+def _build(part: str) -> str:
+    """Build the image of `part` unless it is there; return its `repository:tag`."""
     prerequisites.require_root(os.geteuid())
     debian.extend_path()
     debian.ensure(buildah.PACKAGES)
-    if buildah.image_exists(f"localhost/{name}"):
-        return
+    while True:
+        name = _name(part)
+        if not buildah.image_exists(f"localhost/{name}"):
+            _build_new(part, name)
+        # A file that was edited meanwhile may or may not be in the image, which must then not bear this tag.
+        if name == _name(part):
+            return name
+        say("files changed during the build: building again")
+        buildah.remove(f"localhost/{name}")
+
+
+def _build_new(part: str, name: str) -> None:
     prerequisites.require_space(paths.cache(), needed_gib=_NEEDED_GIB)
     base_image.ensure()
     with Step(f"build {name}") as step:
@@ -87,6 +97,10 @@ def _build(part: str, name: str) -> None:
             volumes=_volumes(),
             step=step,
         )
+
+
+def _name(part: str) -> str:
+    return f"diffusion-{part}:{tag(part)}"
 
 
 def _volumes() -> list[str]:
@@ -141,10 +155,6 @@ def _registry_has(address: str, name: str) -> bool:
         if error.code == 404:
             return False
         raise
-
-
-def _repository(part: str) -> str:
-    return f"diffusion-{part}"
 
 
 def _containerfile(part: str) -> Path:

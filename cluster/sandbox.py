@@ -73,7 +73,12 @@ def configure_node_network(addresses: Addresses) -> None:
     run("ip", "address", "add", f"{addresses.node}/{addresses.link_prefix}", "dev", _NODE_INTERFACE)
     run("ip", "link", "set", _NODE_INTERFACE, "up")
     run("ip", "route", "add", "default", "via", addresses.host)
-    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    settings = Path("/proc/sys/net/ipv4")
+    (settings / "ip_forward").write_text("1")
+    # When the supervisor is killed, connections whose other end died with it must not keep the namespace, and with it
+    # the link, for the minutes that TCP would go on trying to close them.
+    (settings / "tcp_orphan_retries").write_text("1")
+    (settings / "tcp_fin_timeout").write_text("2")
 
 
 def remove_link(interface: str) -> None:
