@@ -35,6 +35,7 @@ class Heartbeat:
         self._engine = engine
         self._path = path
         self._stopped = threading.Event()
+        self._beat()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
 
@@ -45,10 +46,13 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stopped.wait(_BEAT_SECONDS):
-            stats = self._engine.stats
-            if not self._engine.alive or stats.consecutive_failed_passes >= _FAILED_PASSES:
-                _log.critical("the engine is broken (%s): ending this process so that the pod starts anew", stats)
-                time.sleep(1.0)  # the rows' error events are on their way
-                os._exit(70)
-            if self._path is not None:
-                self._path.write_text(repr(time.monotonic() - stats.seconds_since_tick))
+            self._beat()
+
+    def _beat(self) -> None:
+        stats = self._engine.stats
+        if not self._engine.alive or stats.consecutive_failed_passes >= _FAILED_PASSES:
+            _log.critical("the engine is broken (%s): ending this process so that the pod starts anew", stats)
+            time.sleep(1.0)  # the rows' error events are on their way
+            os._exit(70)
+        if self._path is not None:
+            self._path.write_text(repr(time.monotonic() - stats.seconds_since_tick))

@@ -59,10 +59,10 @@ def make_repository(root: Path, *, config: EngineConfig, config_folder: Path, tr
         python = repository.backends / "python"
         python.mkdir(parents=True)
         for file in triton.python_backend:
-            (python / file.name).symlink_to(file)
+            shutil.copy(file, python / file.name)  # a link would be refused: it leads out of the backend directory
         ours = repository.backends / MODEL_NAME
         ours.mkdir()
-        (ours / "model.py").symlink_to(_BACKEND)
+        shutil.copy(_BACKEND, ours / "model.py")
     except OSError as error:
         raise LaunchError(
             f"cannot write Triton's model repository: {error}; name a writable folder with --repository"
