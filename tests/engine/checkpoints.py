@@ -38,11 +38,9 @@ def _save_tokenizer(folder: Path, *, chat: bool = True) -> None:
     fast.save_pretrained(folder)
 
 
-def _sharpened(model: torch.nn.Module) -> torch.nn.Module:
-    """Random weights large enough that predictions differ from uniform, as a trained model's do."""
-    for name, weight in model.named_parameters():
-        if weight.dim() > 1 and "embed" not in name:
-            weight.data.mul_(2)
+def _sharpened(model: torch.nn.Module, final_norm: torch.nn.Module) -> torch.nn.Module:
+    """Predictions far from uniform, as a trained model's are, by scaling up what goes into the language model's head."""
+    final_norm.weight.data.add_(19)
     return model
 
 
@@ -87,7 +85,7 @@ def save_diffusion(folder: Path) -> None:
             eoi_token_id=5,
         )
     )
-    _sharpened(model)
+    _sharpened(model, model.model.decoder.norm)
     model.generation_config.update(max_denoising_steps=8, t_min=0.4, t_max=0.8, eos_token_id=[1, 7], pad_token_id=0)
     model.save_pretrained(folder)
     _save_tokenizer(folder)
@@ -109,7 +107,7 @@ def save_llama(folder: Path) -> None:
         bos_token_id=2,
     )
     model = LlamaForCausalLM(config)
-    _sharpened(model).save_pretrained(folder)
+    _sharpened(model, model.model.norm).save_pretrained(folder)
     _save_tokenizer(folder, chat=False)
 
 
@@ -132,5 +130,5 @@ def save_gemma3(folder: Path) -> None:
         bos_token_id=2,
     )
     model = Gemma3ForCausalLM(config)
-    _sharpened(model).save_pretrained(folder)
+    _sharpened(model, model.model.norm).save_pretrained(folder)
     _save_tokenizer(folder)

@@ -67,6 +67,7 @@ class Engine:
         self._rows: list[Row] = []
         self._closing: Literal["no", "drain", "now"] = "no"
         self._failed_passes = 0
+        self._idle = True
         self._ticked = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
@@ -117,7 +118,8 @@ class Engine:
                 self._waiting.append(row)
                 self._changed.notify()
         if not accepted:
-            self._end_with_error(row, "shutting_down", _SHUTTING_DOWN)
+            self._observer.row_ended(RowOutcome.SHUT_DOWN)
+            _emit(emit, ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN), request_id=request.request_id)
             return Handle(self, None)
         return Handle(self, row)
 
@@ -174,14 +176,15 @@ class Engine:
         """Block while there is nothing to do; False: the loop shall end."""
         with self._changed:
             self._ticked = time.monotonic()
-            was_idle = not self._rows
             while not self._rows and not self._waiting:
                 if self._closing != "no":
                     return False
+                self._idle = True
                 self._changed.wait(timeout=1.0)
                 self._ticked = time.monotonic()
-            if was_idle:
+            if self._idle:
                 self._wait_for_company()
+                self._idle = False
             return self._closing != "now"
 
     def _wait_for_company(self) -> None:
@@ -275,8 +278,8 @@ class Engine:
     def _end(self, row: Row, outcome: RowOutcome, event: FinishEvent | ErrorEvent) -> None:
         """Free the row's slot, then tell its submitter: whoever waits for the event finds the slot free."""
         with self._changed:
-            self._runner.release(row)
             if row in self._rows:
+                self._runner.release(row)
                 self._rows.remove(row)
             elif row in self._waiting:
                 self._waiting.remove(row)

@@ -1,0 +1,106 @@
+"""The tokens of a request depend on its seed and nothing else: not on neighbours, their order or who came first."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from diffusion_worker.engine.ar import ARRunner
+from diffusion_worker.engine.diffusion import DiffusionRunner
+from diffusion_worker.engine.row import Row
+from diffusion_worker.models.ar import ARModel
+from diffusion_worker.models.diffusion import DiffusionModel
+
+from tests.engine.answers import Answer, request, running, send
+from tests.engine.checkpoints import WINDOW
+from tests.engine.runners import WatchedRunner, ar_runner, diffusion_runner
+
+REQUESTS = [
+    request("the fox", seed=1, max_tokens=40),
+    request("the fox", seed=2, max_tokens=40),
+    request("x", seed=3, max_tokens=7, temperature=0.0),
+    request("the hen " * WINDOW, seed=4, max_tokens=30, top_p=0.5),
+    request("a river, a fox", seed=5, max_tokens=50, temperature=0.5),
+    request("down to the river", seed=6, max_tokens=33, temperature=1.5, top_p=0.9),
+]
+COMPANION = request("a stranger", seed=99, max_tokens=64)  # keeps the engine stepping while the others arrive
+COMPOSITIONS = 6
+
+
+def texts_alone(runner: DiffusionRunner | ARRunner) -> list[str]:
+    """The text of each request when it has the engine to itself."""
+    texts = []
+    with running(runner) as engine:
+        for each in REQUESTS:
+            (answer,) = send(engine, each)
+            assert answer.finish
+            texts.append(answer.text)
+    return texts
+
+
+def texts_together(runner: DiffusionRunner | ARRunner, *, order: Sequence[int], arrivals: Sequence[int]) -> list[str]:
+    """The text of each request when request `order[i]` arrives before step `arrivals[i]`."""
+    answers = [Answer() for _ in REQUESTS]
+    due = sorted(zip(arrivals, order, strict=True), reverse=True)
+    steps = 0
+
+    def submit_those_due(_: Sequence[Row]) -> None:
+        nonlocal steps
+        while due and due[-1][0] <= steps:
+            index = due.pop()[1]
+            engine.submit(REQUESTS[index], answers[index].take)
+        steps += 1
+
+    with running(WatchedRunner(runner, before_step=submit_those_due)) as engine:
+        send(engine, COMPANION)
+        for answer in answers:
+            assert answer.finish
+    return [answer.text for answer in answers]
+
+
+def assert_independent(runner: DiffusionRunner | ARRunner) -> None:
+    """Compare the answers alone with those in several random compositions."""
+    alone = texts_alone(runner)
+    assert len(set(alone)) == len(alone)
+    chance = random.Random(0)
+    for _ in range(COMPOSITIONS):
+        order = chance.sample(range(len(REQUESTS)), len(REQUESTS))
+        arrivals = [chance.randrange(12) for _ in REQUESTS]
+        assert texts_together(runner, order=order, arrivals=arrivals) == alone, (order, arrivals)
+
+
+@pytest.mark.parametrize("max_batch_size", [3, 7])
+def test_diffusion_rows(diffusion_model: DiffusionModel, max_batch_size: int) -> None:
+    runner = diffusion_runner(
+        diffusion_model, max_batch_size=max_batch_size, stability_threshold=1, confidence_threshold=1.2
+    )
+    assert_independent(runner)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3"])
+def test_autoregressive_rows(architecture: str, llama_model: ARModel, gemma3_model: ARModel) -> None:
+    model = {"llama": llama_model, "gemma3": gemma3_model}[architecture]
+    assert_independent(ar_runner(model, max_batch_size=5))
+
+
+def test_the_seed_changes_the_answer_and_the_same_seed_repeats_it(diffusion_model: DiffusionModel) -> None:
+    with running(diffusion_runner(diffusion_model)) as engine:
+        first, again, other = send(engine, request(seed=1), request(seed=1), request(seed=2))
+        assert first.finish.seed == again.finish.seed == 1
+        assert other.finish.seed == 2
+    assert first.text == again.text != other.text
+
+
+def test_without_a_seed_one_is_drawn_and_reported(diffusion_model: DiffusionModel) -> None:
+    with running(diffusion_runner(diffusion_model)) as engine:
+        first, second = send(engine, request(seed=None), request(seed=None))
+        assert first.finish.seed != second.finish.seed
+        (repeated,) = send(engine, request(seed=first.finish.seed))
+        assert repeated.finish
+    assert repeated.text == first.text != second.text
+
+
+def test_temperature_zero_repeats_itself_without_a_seed(diffusion_model: DiffusionModel) -> None:
+    with running(diffusion_runner(diffusion_model)) as engine:
+        first, second = send(engine, *[request(seed=None, temperature=0.0)] * 2)
+        assert first.finish.seed == second.finish.seed
+    assert first.text == second.text
