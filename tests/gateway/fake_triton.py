@@ -10,8 +10,8 @@ from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateR
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 Event = BlockEvent | FinishEvent | ErrorEvent
-Script = Callable[[GenerateRequest, grpc.aio.ServicerContext], AsyncIterator[Event | str]]
-"""Yields events, or Triton's own error messages as strings."""
+Script = Callable[[GenerateRequest, grpc.aio.ServicerContext], AsyncIterator[Event | str | bytes]]
+"""Yields events, Triton's own error messages as strings, or raw bytes in place of an event."""
 
 
 class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):
@@ -65,10 +65,10 @@ def _unpack(raw: bytes) -> bytes:
     return raw[4 : 4 + length]
 
 
-def _response(item: Event | str) -> Any:
+def _response(item: Event | str | bytes) -> Any:
     if isinstance(item, str):
         return service_pb2.ModelStreamInferResponse(error_message=item)
-    data = item.model_dump_json().encode()
+    data = item if isinstance(item, bytes) else item.model_dump_json().encode()
     tensor = service_pb2.ModelInferResponse.InferOutputTensor(name="event", datatype="BYTES", shape=[1, 1])
     response = service_pb2.ModelInferResponse(
         model_name="dlm", outputs=[tensor], raw_output_contents=[struct.pack("<I", len(data)) + data]
@@ -108,6 +108,15 @@ def reports(error: ErrorEvent) -> Script:
 
     async def script(*_: Any) -> AsyncIterator[Event]:
         yield error
+
+    return script
+
+
+def sends_raw(data: bytes) -> Script:
+    """What our gateway does not understand."""
+
+    async def script(*_: Any) -> AsyncIterator[bytes]:
+        yield data
 
     return script
 

@@ -98,6 +98,17 @@ async def test_readiness_follows_the_first_list_and_liveness_does_not(stack: Sta
     assert (await stack.http.get("/readyz")).status_code == 200
 
 
+async def test_a_mistake_of_ours_is_an_error_in_openais_form_too(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stack.route(await stack.arm("stable", says("x"), percent=100))
+    monkeypatch.setattr(stack.gateway, "dispatcher", None)
+    response = await stack.http.post("/v1/completions", json=BODY, headers={"x-request-id": "find-me"})
+    assert response.status_code == 500
+    assert response.headers["x-request-id"] == "find-me"
+    assert response.json()["error"]["type"] == "server_error"
+    assert "find-me" in response.json()["error"]["message"]
+    await eventually(lambda: stack.metric("requests_in_flight") == 0)
+
+
 async def test_prompts_and_answers_are_not_logged(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     await stack.route(await stack.arm("stable", says("ANSWERTEXT"), percent=100))
     body = {"model": "story", "prompt": "PROMPTTEXT", "stop": ["STOPTEXT"]}

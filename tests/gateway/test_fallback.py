@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 
 import grpc
 import openai
@@ -14,6 +15,7 @@ from tests.gateway.fake_triton import (
     hangs,
     reports,
     says,
+    sends_raw,
     triton_says,
 )
 from tests.gateway.stack import Stack, eventually, started
@@ -83,6 +85,28 @@ async def test_ar_takes_over_when_a_pod_is_silent_and_the_row_is_cancelled(stack
     assert stack.arm_metric("fallbacks_total", diffusion, reason="timeout") == 1
     async with asyncio.timeout(5):
         await diffusion.pods[0].cancelled.wait()
+
+
+async def test_ar_takes_over_when_a_pod_accepts_connections_and_is_frozen(stack: Stack) -> None:
+    # The kernel accepts, and nobody is there to speak.
+    with socket.create_server(("127.0.0.2", 0)) as frozen:
+        diffusion = await stack.arm("stable", percent=100)
+        diffusion.port = frozen.getsockname()[1]
+        await stack.endpoints(diffusion, "127.0.0.2")
+        ar = await stack.arm("fallback", says("Hello"))
+        await stack.route(diffusion, ar)
+        answer = await stack.openai.chat.completions.create(**CHAT)
+    assert answer.choices[0].message.content == "Hello"
+    assert stack.arm_metric("fallbacks_total", diffusion, reason="unavailable") == 1
+
+
+async def test_a_worker_of_another_release_that_sends_strange_events_is_an_engine_error(stack: Stack) -> None:
+    diffusion = await stack.arm("stable", sends_raw(b'{"type": "telepathy"}'), percent=100)
+    ar = await stack.arm("fallback", says("Hello"))
+    await stack.route(diffusion, ar)
+    answer = await stack.openai.chat.completions.create(**CHAT)
+    assert answer.choices[0].message.content == "Hello"
+    assert stack.arm_metric("fallbacks_total", diffusion, reason="engine_error") == 1
 
 
 async def test_another_pod_of_the_arm_is_asked_first_when_one_is_gone(stack: Stack) -> None:

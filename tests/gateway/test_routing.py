@@ -1,9 +1,13 @@
 """Which arm and pod a request goes to."""
 
 import asyncio
+import json
+
+import pytest
+from diffusion_gateway import app
 
 from tests.gateway.fake_triton import hangs, says, waits_for
-from tests.gateway.stack import Stack, eventually
+from tests.gateway.stack import Stack, eventually, started
 
 BODY = {"model": "story", "prompt": "x"}
 
@@ -140,3 +144,23 @@ async def test_a_finished_stream_is_read_to_its_natural_end(stack: Stack) -> Non
     async with asyncio.timeout(5):
         await stable.pods[0].read_to_the_end.wait()
     assert not stable.pods[0].cancelled.is_set()
+
+
+async def test_a_client_that_does_not_read_ends_at_the_deadline_and_blocks_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app, "_SLOW_READER_SECONDS", 0.5)
+    async with started(request_timeout_seconds=0.5) as stack:
+        stable = await stack.arm("stable", says(*["x" * 500_000] * 200), percent=100)
+        await stack.route(stable)
+        body = json.dumps(BODY | {"stream": True})
+        host, port = stack.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port), limit=1)
+        head = f"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        writer.write((head + body).encode())
+        await eventually(lambda: len(stable.pods[0].requests) == 1)
+        stable.pods[0].script = says("quick")
+        assert (await stack.http.post("/v1/completions", json=BODY)).json()["choices"][0]["text"] == "quick"
+        await eventually(lambda: stack.metric("requests_in_flight") == 0)
+        await asyncio.wait_for(stable.pods[0].cancelled.wait(), 5)
+        writer.close()

@@ -49,6 +49,12 @@ class Traced:
 
         try:
             await self._app(scope, receive, send_traced)
+        except Exception as error:
+            trace.broken = repr(error)
+            if trace.status:
+                raise
+            _log.exception("request failed", request_id=trace.request_id)
+            await _crash(trace)(scope, receive, send_traced)
         finally:
             self._gateway.finish(trace)
 
@@ -172,10 +178,8 @@ def render_client_gone(request: Request, _: Exception) -> Response:
     return Response(status_code=CLIENT_GONE)
 
 
-def render_crash(request: Request, error: Exception) -> Response:
-    """A mistake of ours."""
-    _log.error("request failed", request_id=trace_of(request).request_id, exc_info=error)
-    message = f"The gateway failed to handle this request; its log has more under the request id {trace_of(request).request_id}."
+def _crash(trace: Trace) -> Response:
+    message = f"The gateway failed to handle this request; its log has more under the request id {trace.request_id}."
     return JSONResponse(ApiError(500, message, code="internal_error").body(), status_code=500)
 
 
@@ -184,5 +188,4 @@ EXCEPTION_HANDLERS: dict[Any, Any] = {
     HTTPException: render_http_error,
     ClientGoneError: render_client_gone,
     ClientDisconnect: render_client_gone,
-    Exception: render_crash,
 }

@@ -43,7 +43,8 @@ def _server(app: ASGIApp) -> _Server:
         ws="none",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=None,
+        # Longer than usual clients and load balancers keep a connection, so that it is not closed under a request of theirs.
+        timeout_keep_alive=75,
     )
     return _Server(config)
 

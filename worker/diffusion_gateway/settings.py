@@ -26,7 +26,7 @@ class Settings:
     request_timeout_seconds: float = 300.0
     silence_seconds: float = 60.0
     max_in_flight: int = 512
-    max_body_bytes: int = 4 * 2**20
+    max_body_bytes: int = 2 * 2**20
     log_format: str = "json"
     log_level: str = "info"
 

@@ -18,6 +18,7 @@ CLIENT_GONE = 499
 BROKEN_OFF = 502
 """In metrics, for a stream that began with 200 and broke off."""
 
+_PROBED = frozenset({"/healthz", "/readyz", "/metrics"})
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _log = structlog.get_logger()
 
@@ -60,7 +61,7 @@ class Trace:
         """HTTP status as counted: what happened, also after the header was sent."""
         if self.client_gone:
             return CLIENT_GONE
-        return BROKEN_OFF if self.broken else self.status
+        return BROKEN_OFF if self.broken and self.status == 200 else self.status
 
     def count(self, metrics: Metrics) -> None:
         """Count a completion."""
@@ -97,4 +98,5 @@ class Trace:
             facts["failures"] = [f"{item.arm.role}: {item.reason}: {item.message}" for item in self.failures]
         if self.broken:
             facts["broken_off"] = self.broken
-        _log.info("request", **facts)
+        log = _log.debug if self.path in _PROBED and self.status == 200 else _log.info
+        log("request", **facts)

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+import structlog
 from diffusion_worker.wire import (
     EVENT,
     EVENT_TENSOR,
@@ -24,6 +25,8 @@ from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 Event = BlockEvent | FinishEvent | ErrorEvent
+
+_log = structlog.get_logger()
 
 # An answer has at most a few hundred blocks; this many wait for a slow client before the pod has to.
 _BUFFERED_EVENTS = 64
@@ -79,6 +82,7 @@ class EventStream:
         self._queue: asyncio.Queue[Event | WorkerError] = asyncio.Queue(_BUFFERED_EVENTS)
         self._ended = False
         self.task = asyncio.create_task(self._read(client, request))
+        self.task.add_done_callback(self._report_crash)
 
     async def next(self, *, timeout_seconds: float) -> Event:
         """The next event.
@@ -108,6 +112,13 @@ class EventStream:
         self.task.cancel()
         self._empty()
         self._queue.put_nowait(error)
+
+    def _report_crash(self, task: "asyncio.Task[None]") -> None:
+        """A mistake of ours must not let the reader wait for its timeout."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("reading from a worker failed", exc_info=error)
+            self._empty()
+            self._queue.put_nowait(WorkerError(Reason.ENGINE_ERROR, f"reading failed: {error!r}"))
 
     def _empty(self) -> None:
         while not self._queue.empty():
