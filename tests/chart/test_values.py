@@ -48,11 +48,12 @@ def test_every_property_of_the_schema_is_a_value():
     check(schema, DEFAULTS, "")
 
 
-@pytest.mark.parametrize("path", [row.path for row in DOCUMENTED])
-def test_the_schema_says_what_a_value_may_be(path: str):
+def test_the_schema_says_what_each_value_may_be():
     """A nonsense type is refused for each value, so none slips through unchecked."""
-    with pytest.raises(HelmError, match=path.replace(".", "/")):
-        render({path: {"nonsense": ["", 1]}})
+    with pytest.raises(HelmError) as refused:
+        render({row.path: {"nonsense": ["", 1]} for row in DOCUMENTED})
+    unchecked = [row.path for row in DOCUMENTED if f"at '/{row.path.replace('.', '/')}" not in str(refused.value)]
+    assert unchecked == []
 
 
 @pytest.mark.parametrize("path", [row.path for row in DOCUMENTED])
