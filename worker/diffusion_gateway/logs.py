@@ -5,6 +5,9 @@ import sys
 
 import structlog
 
+# Without the values of local variables, which structlog shows by default: among them are prompts.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
 
 def configure(*, log_format: str, level: str) -> None:
     """Set up logging of the process to standard output."""
@@ -15,9 +18,9 @@ def configure(*, log_format: str, level: str) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     renderer: list[structlog.typing.Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if log_format == "json"
-        else [structlog.dev.ConsoleRenderer()]
+        else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
