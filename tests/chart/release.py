@@ -28,9 +28,9 @@ STORYTELLER = {
 
 def until(look: Callable[[], bool]) -> None:
     """Wait for `look` to be true: the API server establishes and removes CRDs in its own time."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not look():
-        assert time.monotonic() < deadline, "waited 30 s in vain"
+        assert time.monotonic() < deadline, "waited 60 s in vain"
         time.sleep(0.1)
 
 
