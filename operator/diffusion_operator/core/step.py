@@ -57,7 +57,7 @@ class Decision:
 
 
 def step(model: DiffusionModel, observation: Observation, *, settings: Settings, now: datetime) -> Decision:
-    """Decide. The same input gives the same decision, and a decision that was written gives no new one."""
+    """Decide. The same input gives the same decision; one that was written gives no new one, unless it says to look again."""
     before = model.status
     asked = wanted(model.spec, image=settings.worker_image)
     replicas = model.spec.replicas or defaults.REPLICAS

@@ -1,0 +1,227 @@
+"""The objects of a revision."""
+
+import json
+from typing import Any
+
+import pytest
+from diffusion_operator.api.models import DiffusionModel
+from diffusion_operator.core.children import Child, ChildKind, children
+from diffusion_worker.config import EngineConfig
+from google.protobuf import text_format
+from kubernetes.client import V1ConfigMap, V1Deployment, V1Service
+from tritonclient.grpc import model_config_pb2
+
+from tests.unit.operator.builders import a_model, after, ar, diffusion, seen
+
+MODELS = {ChildKind.DEPLOYMENT: V1Deployment, ChildKind.SERVICE: V1Service, ChildKind.CONFIG_MAP: V1ConfigMap}
+
+SPECS: dict[str, dict[str, Any]] = {
+    "the least": {},
+    "on GPUs": {
+        "model": {"source": "hf://google/diffusiongemma", "revision": "0123abc", "dtype": "bfloat16"},
+        "resources": {
+            "gpus": 2,
+            "cpu": 8,
+            "memory": "64Gi",
+            "shmSize": "8Gi",
+            "nodeSelector": {"gpu": "h100"},
+            "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}],
+            "runtimeClassName": "nvidia",
+        },
+    },
+    "from a claim": {"model": {"source": "pvc://weights/deep/folder/"}},
+    "from an image": {"model": {"source": "image://registry.test/model@sha256:00"}},
+    "with every sampler field": {
+        "sampler": {
+            "maxDenoisingSteps": 20,
+            "temperature": {"min": 0.8, "max": 1.2},
+            "topP": 0.9,
+            "stabilityThreshold": 2,
+            "confidenceThreshold": 0.1,
+            "entropyBound": 0.3,
+        },
+        "limits": {"maxBatchSize": 32, "maxSequenceLength": 2048, "batchWindow": "75ms", "requestTimeout": "1m30s"},
+    },
+}
+
+
+def made(**spec: Any) -> tuple[DiffusionModel, dict[tuple[str, ChildKind], Child]]:
+    """A resource after its first decision, and its children by revision and kind."""
+    model = after(a_model(**spec), seen())
+    return model, {(child.revision, child.kind): child for child in children(model)}
+
+
+def pod(
+    model: DiffusionModel, found: dict[tuple[str, ChildKind], Child], *, revision: str | None = None
+) -> dict[str, Any]:
+    """Pod spec of a revision, the diffusion one if none is named."""
+    manifest = found[revision or diffusion(model), ChildKind.DEPLOYMENT].manifest
+    spec: dict[str, Any] = manifest["spec"]["template"]["spec"]
+    return spec
+
+
+def config(model: DiffusionModel, found: dict[tuple[str, ChildKind], Child], revision: str) -> EngineConfig:
+    return EngineConfig.model_validate_json(found[revision, ChildKind.CONFIG_MAP].manifest["data"]["model.json"])
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
+def test_manifests_are_what_kubernetes_knows(spec: dict[str, Any]) -> None:
+    _, found = made(**spec)
+    assert len(found) == 6
+    for child in found.values():
+        MODELS[child.kind].model_validate(json.loads(json.dumps(child.manifest)))
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
+def test_both_files_are_what_their_readers_know(spec: dict[str, Any]) -> None:
+    model, found = made(**spec)
+    for revision, kind in ((diffusion(model), "diffusion"), (ar(model), "ar")):
+        data = found[revision, ChildKind.CONFIG_MAP].manifest["data"]
+        engine = EngineConfig.model_validate_json(data["model.json"])
+        assert (engine.kind, engine.revision, engine.model) == (kind, revision, "storyteller")
+        triton = text_format.Parse(data["config.pbtxt"], model_config_pb2.ModelConfig())
+        assert (triton.name, triton.backend, triton.model_transaction_policy.decoupled) == ("dlm", "dlm", True)
+        assert triton.max_batch_size == engine.max_batch_size
+
+
+def test_triton_refuses_what_waits_too_long_and_never_delays() -> None:
+    model, found = made(limits={"queueSize": 7, "requestTimeout": "1m30s", "maxBatchSize": 32})
+    text = found[diffusion(model), ChildKind.CONFIG_MAP].manifest["data"]["config.pbtxt"]
+    batching = text_format.Parse(text, model_config_pb2.ModelConfig()).dynamic_batching
+    policy = batching.default_queue_policy
+    assert batching.max_queue_delay_microseconds == 0
+    assert (policy.max_queue_size, policy.default_timeout_microseconds) == (7, 90_000_000)
+    assert policy.timeout_action == model_config_pb2.ModelQueuePolicy.REJECT
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [(0, "KIND_CPU"), (1, "KIND_GPU")])
+def test_triton_is_told_where_the_model_runs(gpus: int, kind: str) -> None:
+    model, found = made(resources={"gpus": gpus})
+    assert kind in found[diffusion(model), ChildKind.CONFIG_MAP].manifest["data"]["config.pbtxt"]
+
+
+def test_the_engine_gets_what_the_spec_says() -> None:
+    model, found = made(**SPECS["with every sampler field"])
+    engine = config(model, found, diffusion(model))
+    assert engine.sampler.model_dump() == {
+        "name": "entropy_bound",
+        "max_denoising_steps": 20,
+        "temperature_min": 0.8,
+        "temperature_max": 1.2,
+        "top_p": 0.9,
+        "entropy_bound": 0.3,
+        "stability_threshold": 2,
+        "confidence_threshold": 0.1,
+    }
+    assert (engine.max_batch_size, engine.max_sequence_length, engine.batch_window_seconds) == (32, 2048, 0.075)
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "volume"),
+    [
+        ("file:///models/storyteller", "/models/storyteller", None),
+        ("hf://google/gemma", None, {"name": "cache", "emptyDir": {}}),
+        (
+            "pvc://weights/deep/folder/",
+            "/models/source/deep/folder",
+            {"name": "source", "persistentVolumeClaim": {"claimName": "weights", "readOnly": True}},
+        ),
+        (
+            "pvc://weights",
+            "/models/source",
+            {"name": "source", "persistentVolumeClaim": {"claimName": "weights", "readOnly": True}},
+        ),
+        (
+            "image://registry.test/m:1",
+            "/models/source",
+            {"name": "source", "image": {"reference": "registry.test/m:1", "pullPolicy": "IfNotPresent"}},
+        ),
+    ],
+)
+def test_the_pod_sees_its_checkpoint(source: str, path: str | None, volume: dict[str, Any] | None) -> None:
+    model, found = made(model={"source": source})
+    assert config(model, found, diffusion(model)).path == path
+    spec = pod(model, found)
+    extra = [v for v in spec["volumes"] if v["name"] not in {"config", "tmp", "shm"}]
+    assert extra == ([volume] if volume else [])
+    mounts = {mount["name"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+    assert set(mounts) == {v["name"] for v in spec["volumes"]}
+
+
+def test_the_pod_is_restricted() -> None:
+    model, found = made()
+    spec = pod(model, found)
+    (worker,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["automountServiceAccountToken"] is False
+    assert worker["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_pod_drains_within_its_grace_period() -> None:
+    model, found = made()
+    spec = pod(model, found)
+    (worker,) = spec["containers"]
+    pre_stop = worker["lifecycle"]["preStop"]["sleep"]["seconds"]
+    exit_timeout = int(next(a for a in worker["command"] if a.startswith("--exit-timeout=")).partition("=")[2])
+    launcher_kills_after = 15  # diffusion_worker.triton.launcher
+    assert spec["terminationGracePeriodSeconds"] > pre_stop + exit_timeout + launcher_kills_after
+
+
+def test_memory_is_limited_and_cpu_is_not() -> None:
+    model, found = made(resources={"cpu": "1500m", "memory": "4Gi", "gpus": 1})
+    assert pod(model, found)["containers"][0]["resources"] == {
+        "requests": {"cpu": "1500m", "memory": "4Gi", "nvidia.com/gpu": "1"},
+        "limits": {"memory": "4Gi", "nvidia.com/gpu": "1"},
+    }
+
+
+@pytest.mark.parametrize(("cpu", "gpus", "threads"), [("1500m", 0, 2), (4, 0, 4), ("250m", 0, 1), (8, 1, 1)])
+def test_compute_threads_follow_the_cores(cpu: str | int, gpus: int, threads: int) -> None:
+    model, found = made(resources={"cpu": cpu, "gpus": gpus})
+    assert config(model, found, diffusion(model)).threads == threads
+
+
+def test_shared_memory_is_larger_than_a_containers_own() -> None:
+    model, found = made()
+    shm = next(v for v in pod(model, found)["volumes"] if v["name"] == "shm")
+    assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": "256Mi"}
+
+
+def test_the_service_selects_the_pods_of_its_revision_only() -> None:
+    model, found = made()
+    for revision in (diffusion(model), ar(model)):
+        selector = found[revision, ChildKind.SERVICE].manifest["spec"]["selector"]
+        for other in (diffusion(model), ar(model)):
+            labels = found[other, ChildKind.DEPLOYMENT].manifest["spec"]["template"]["metadata"]["labels"]
+            assert (selector.items() <= labels.items()) == (revision == other)
+
+
+def test_names_are_short_enough_for_a_service() -> None:
+    model = after(a_model(), seen())
+    longest = model.model_copy(update={"metadata": model.metadata.model_copy(update={"name": "s" * 50})})
+    assert all(len(child.name) <= 63 for child in children(longest))
+
+
+def test_children_belong_to_their_resource() -> None:
+    _, found = made()
+    for child in found.values():
+        (owner,) = child.manifest["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("DiffusionModel", "11111111-2222-3333-4444-555555555555")
+        assert owner["blockOwnerDeletion"] is True
+
+
+def test_the_same_resource_gives_the_same_children() -> None:
+    assert made()[1] == made()[1]
+
+
+def test_replicas_do_not_change_what_pods_are_made_of() -> None:
+    model, one = made(replicas=1)
+    _, five = made(replicas=5)
+    key = (diffusion(model), ChildKind.DEPLOYMENT)
+    assert one[key].manifest["spec"]["template"] == five[key].manifest["spec"]["template"]
+    assert five[key].manifest["spec"]["replicas"] == 5
