@@ -23,7 +23,7 @@ VOCAB = 320
 CHAT_TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>"
 
 
-def _save_tokenizer(folder: Path, *, chat: bool = True) -> None:
+def save_tokenizer(folder: Path, *, chat: bool = True) -> None:
     """Byte-level BPE, so that any text has tokens and single tokens may be half a character."""
     tokenizer = FastTokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -88,7 +88,7 @@ def save_diffusion(folder: Path) -> None:
     _sharpened(model, model.model.decoder.norm)
     model.generation_config.update(max_denoising_steps=8, t_min=0.4, t_max=0.8, eos_token_id=[1, 7], pad_token_id=0)
     model.save_pretrained(folder)
-    _save_tokenizer(folder)
+    save_tokenizer(folder)
 
 
 def save_llama(folder: Path) -> None:
@@ -108,7 +108,7 @@ def save_llama(folder: Path) -> None:
     )
     model = LlamaForCausalLM(config)
     _sharpened(model, model.model.norm).save_pretrained(folder)
-    _save_tokenizer(folder, chat=False)
+    save_tokenizer(folder, chat=False)
 
 
 def save_gemma3(folder: Path) -> None:
@@ -131,4 +131,4 @@ def save_gemma3(folder: Path) -> None:
     )
     model = Gemma3ForCausalLM(config)
     _sharpened(model, model.model.norm).save_pretrained(folder)
-    _save_tokenizer(folder)
+    save_tokenizer(folder)

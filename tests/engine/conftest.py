@@ -8,10 +8,13 @@ from diffusion_worker.config import EngineConfig
 from diffusion_worker.models.ar import ARModel, load_ar_model
 from diffusion_worker.models.checkpoint import open_checkpoint
 from diffusion_worker.models.diffusion import DiffusionModel, load_diffusion_model
+from hypothesis import settings
 
 from tests.engine.checkpoints import save_diffusion, save_gemma3, save_llama
 
 torch.set_num_threads(1)
+settings.register_profile("steady", deadline=None, derandomize=True)  # no test's outcome depends on time or chance
+settings.load_profile("steady")
 
 
 def config_of(folder: Path, kind: str, **settings: object) -> EngineConfig:

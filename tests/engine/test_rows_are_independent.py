@@ -23,7 +23,7 @@ REQUESTS = [
     request("down to the river", seed=6, max_tokens=33, temperature=1.5, top_p=0.9),
 ]
 COMPANION = request("a stranger", seed=99, max_tokens=64)  # keeps the engine stepping while the others arrive
-COMPOSITIONS = 6
+COMPOSITIONS = 4
 
 
 def texts_alone(runner: DiffusionRunner | ARRunner) -> list[str]:

@@ -13,10 +13,11 @@ class StopMatcher:
     def push(self, text: str) -> tuple[str, bool]:
         """Text that may go out, and whether a stop string was completed. The stop string itself never goes out."""
         text = self._held + text
-        found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
+        found = [(at + len(stop), at) for stop in self._stops if (at := text.find(stop)) >= 0]
         if found:
             self._held = ""
-            return text[: min(found)], True
+            _, start = min(found)  # the first to be completed, as if the text had come letter by letter
+            return text[:start], True
         held = max((_overlap(text, stop) for stop in self._stops), default=0)
         self._held = text[len(text) - held :]
         return text[: len(text) - held], False
