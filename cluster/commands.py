@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from cluster import images, lifecycle, node, programs, pruning, tools
+from cluster import images, lifecycle, node, programs, prometheus, pruning, tools
 from cluster.errors import ClusterError
 from cluster.progress import say
 
@@ -25,6 +25,7 @@ def add_to(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     up = command("up", _up, "start the cluster, or say that it runs")
     up.add_argument("--gpus", type=int, default=0, metavar="N", help="let the node claim N GPUs (there is no device)")
     up.add_argument("--gpu-memory", default="80Gi", metavar="QUANTITY", help="memory of each (default %(default)s)")
+    up.add_argument("--prometheus", action="store_true", help="also run Prometheus, scraping annotated pods")
     command("down", _down, "end the cluster and remove everything that belonged to it")
     command("status", _status, "show what runs")
     command("build", _build, "compile the cluster's programs into the cache")
@@ -42,6 +43,8 @@ def add_to(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _up(arguments: argparse.Namespace) -> None:
     claimed = node.Accelerators(count=arguments.gpus, memory_mib=_mebibytes(arguments.gpu_memory))
     instance = lifecycle.up(claimed)
+    if arguments.prometheus:
+        prometheus.install(instance)
     say(f"node {instance.addresses.node}, kubeconfig {instance.state.kubeconfig}, logs {instance.state.logs}")
 
 
@@ -96,11 +99,8 @@ def _env(_arguments: argparse.Namespace) -> None:
 
 
 def _exec(arguments: argparse.Namespace) -> None:
-    lifecycle.running_instance()
-    namespaces = ["--net", "--mount", "--pid"] if arguments.inside else ["--net"]
-    target = f"--target={lifecycle.status().supervisor}"
-    # Never `ip netns exec`: it covers /sys, and with it the cgroups.
-    os.execvp("nsenter", ["nsenter", target, *namespaces, "--", *arguments.argv])  # noqa: S606 - what was asked for
+    command = lifecycle.inside(arguments.argv, all_namespaces=arguments.inside)
+    os.execvp(command[0], command)  # noqa: S606 - what was asked for
 
 
 def _mebibytes(quantity: str) -> int:

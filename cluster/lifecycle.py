@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,10 @@ class Status:
 
     @property
     def running(self) -> bool:
-        return self.instance is not None and self.supervisor is not None
+        """Whether there is a supervisor that was started completely: the link is the last thing it waits for."""
+        if self.instance is None or self.supervisor is None:
+            return False
+        return Path("/sys/class/net", self.instance.identity.interface).exists()
 
 
 def status() -> Status:
@@ -52,6 +56,14 @@ def running_instance() -> Instance:
     if now.instance is None or now.supervisor is None:
         raise ClusterError("no cluster is running in this checkout: start it with `python -m cluster up`")
     return now.instance
+
+
+def inside(command: Sequence[str], *, all_namespaces: bool = False) -> list[str]:
+    """`command` in the cluster's network namespace or, with `all_namespaces`, also among its mounts and processes."""
+    running_instance()
+    kinds = ["--net", "--mount", "--pid"] if all_namespaces else ["--net"]
+    # Never `ip netns exec`: it covers /sys, and with it the cgroups.
+    return ["nsenter", f"--target={status().supervisor}", *kinds, "--", *command]
 
 
 def up(accelerators: node.Accelerators = node.NO_ACCELERATORS) -> Instance:

