@@ -18,8 +18,9 @@ _MAX_MESSAGE_BYTES = 64 * 2**20
 _CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-    # A pod whose node vanished sends no FIN. Workers are told to accept pings this often (docs/architecture.md).
-    ("grpc.keepalive_time_ms", 10_000),
+    # A pod whose node vanished sends no FIN. By default Triton hangs up at the fourth ping without data in between; at this
+    # pace that is after 80 s, when --silence-seconds has ended the stream already.
+    ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
