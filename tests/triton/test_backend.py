@@ -1,0 +1,201 @@
+"""Between Triton and the engine, both played by fakes: who gets which events, and when a slot is free again."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from diffusion_worker.config import EngineConfig
+from diffusion_worker.engine import EngineStats
+from diffusion_worker.triton.backend import Backend
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
+
+BLOCK = BlockEvent(index=0, text="a", tokens=1, steps=3)
+FINISH = FinishEvent(reason="stop", prompt_tokens=1, completion_tokens=1, steps=3, blocks=1, seed=0, queue_seconds=0.0)
+CANCELLED = ErrorEvent(code="cancelled", message="the request was cancelled")
+
+
+class FakeFamily:
+    """Triton's MetricFamily; keeps the values of all metrics by name and outcome."""
+
+    COUNTER, GAUGE, HISTOGRAM = range(3)
+    values: dict[tuple[str, str | None], float]
+
+    def __init__(self, *, name: str, description: str, kind: int) -> None:
+        self.name = name
+
+    def Metric(self, *, labels: dict[str, str], buckets: list[float] | None = None) -> "FakeMetric":  # noqa: N802
+        return FakeMetric(type(self).values, (self.name, labels.get("outcome")))
+
+
+class FakeMetric:
+    def __init__(self, values: dict[tuple[str, str | None], float], key: tuple[str, str | None]) -> None:
+        self._values, self._key = values, key
+        values.setdefault(key, 0)
+
+    def increment(self, by: float) -> None:
+        self._values[self._key] += by
+
+    def observe(self, value: float) -> None:
+        self._values[self._key] += 1
+
+    def set(self, value: float) -> None:
+        self._values[self._key] = value
+
+
+class FakeSender:
+    """A client; may go away, and its connection may break."""
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self.sent: list[Any] = []
+        self.gone = False
+        self.ended = threading.Event()
+        self._broken = broken
+
+    def send(self, event: Any, *, final: bool) -> None:
+        if self._broken:
+            raise RuntimeError("broken pipe")
+        self.sent.append(event)
+        if final:
+            self.ended.set()
+
+    def end(self) -> None:
+        self.ended.set()
+
+    def is_cancelled(self) -> bool:
+        return self.gone
+
+
+class FakeEngine:
+    """Does what the test says; a cancelled row ends with its event, as the real engine's does."""
+
+    alive = True
+    stats = EngineStats(rows_in_flight=0, rows_waiting=0, consecutive_failed_passes=0, seconds_since_tick=0.0)
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Callable[[Any], None]] = {}
+
+    def submit(self, request: GenerateRequest, emit: Callable[[Any], None]) -> Any:
+        self.rows[request.request_id] = emit
+        engine = self
+
+        class Handle:
+            def cancel(self) -> None:
+                if engine.rows.pop(request.request_id, None) is not None:
+                    emit(CANCELLED)
+
+        return Handle()
+
+    def close(self, *, drain: bool) -> None:
+        pass
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def metrics() -> dict[tuple[str, str | None], float]:
+    return {}
+
+
+@pytest.fixture
+def backend(engine: FakeEngine, metrics: dict[tuple[str, str | None], float]) -> Iterator[Backend]:
+    """With one slot."""
+    config = EngineConfig.model_validate(
+        {"kind": "diffusion", "model": "m", "revision": "0", "source": "file:///x", "path": "/x", "max_batch_size": 1}
+    )
+    family = type("Family", (FakeFamily,), {"values": metrics})
+    backend = Backend(config, family=family, heartbeat=None, load=lambda config, observer: engine)  # type: ignore[arg-type]
+    yield backend
+    backend.close()
+
+
+def payload(request_id: str) -> list[bytes]:
+    return [GenerateRequest(request_id=request_id, prompt="x").model_dump_json().encode()]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "gave up waiting"
+        time.sleep(0.005)
+
+
+def test_events_come_in_order_and_are_counted(
+    backend: Backend, engine: FakeEngine, metrics: dict[tuple[str, str | None], float]
+) -> None:
+    sender = FakeSender()
+    backend.accept(payload("a"), sender)
+    for event in (BLOCK, FINISH):
+        engine.rows["a"](event)
+    assert sender.ended.wait(20)
+    assert sender.sent == [BLOCK, FINISH]
+    wait_until(lambda: metrics["dlm_requests_total", "stop"] == 1)
+    assert metrics["dlm_time_to_first_block_seconds", None] == 1
+    assert metrics["dlm_requests_total", "cancelled"] == 0
+
+
+def test_a_request_waits_until_a_slot_is_free(backend: Backend, engine: FakeEngine) -> None:
+    backend.accept(payload("a"), FakeSender())
+    second = threading.Thread(target=backend.accept, args=(payload("b"), FakeSender()))
+    second.start()
+    second.join(0.3)
+    assert second.is_alive()
+    assert "b" not in engine.rows
+    engine.rows["a"](FINISH)
+    second.join(20)
+    assert "b" in engine.rows
+
+
+def test_a_client_that_leaves_while_it_waits_for_a_slot_never_reaches_the_engine(
+    backend: Backend, engine: FakeEngine, metrics: dict[tuple[str, str | None], float]
+) -> None:
+    backend.accept(payload("a"), FakeSender())
+    sender = FakeSender()
+    sender.gone = True
+    backend.accept(payload("b"), sender)  # returns although the slot is taken
+    assert sender.ended.wait(20)
+    assert list(engine.rows) == ["a"]
+    wait_until(lambda: metrics["dlm_requests_total", "cancelled"] == 1)
+
+
+def test_a_client_that_leaves_between_two_blocks_frees_its_slot(backend: Backend, engine: FakeEngine) -> None:
+    sender = FakeSender()
+    backend.accept(payload("a"), sender)
+    sender.gone = True
+    assert sender.ended.wait(20)
+    backend.accept(payload("b"), FakeSender())
+    assert list(engine.rows) == ["b"]
+
+
+def test_a_connection_that_breaks_on_a_block_frees_its_slot(backend: Backend, engine: FakeEngine) -> None:
+    backend.accept(payload("a"), FakeSender(broken=True))
+    engine.rows["a"](BLOCK)
+    backend.accept(payload("b"), FakeSender())
+    assert list(engine.rows) == ["b"]
+
+
+def test_a_connection_that_breaks_on_the_last_event_frees_its_slot(backend: Backend, engine: FakeEngine) -> None:
+    backend.accept(payload("a"), FakeSender(broken=True))
+    engine.rows.pop("a")(FINISH)
+    backend.accept(payload("b"), FakeSender())
+    assert list(engine.rows) == ["b"]
+
+
+def test_a_bad_request_takes_no_slot(backend: Backend, metrics: dict[tuple[str, str | None], float]) -> None:
+    backend.accept(payload("a"), FakeSender())
+    sender = FakeSender()
+    backend.accept([b"{"], sender)
+    assert sender.ended.wait(20)
+    assert sender.sent[0].code == "invalid_request"
+    wait_until(lambda: metrics["dlm_requests_total", "refused"] == 1)
+
+
+def test_two_requests_in_one_call_are_refused(backend: Backend) -> None:
+    sender = FakeSender()
+    backend.accept(payload("a") * 2, sender)
+    assert sender.ended.wait(20)
+    assert "2 elements" in sender.sent[0].message
