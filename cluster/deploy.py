@@ -106,7 +106,9 @@ def install(target: Target, images: Images, *, values: Sequence[str] = ()) -> No
     settings = [
         setting for part in ("operator", "gateway", "worker") for setting in _image(part, getattr(images, part))
     ]
-    flags = [flag for setting in [*settings, *values] for flag in ("--set", setting)]
+    # As strings: a tag of digits alone would become a number.
+    flags = [flag for setting in settings for flag in ("--set-string", setting)]
+    flags += [flag for setting in values for flag in ("--set", setting)]
     namespace = ["--namespace", NAMESPACE, "--create-namespace"]
     target.helm(
         "upgrade", RELEASE, str(CHART), "--install", *namespace, "--wait", "--timeout", "5m", *flags, timeout=360
