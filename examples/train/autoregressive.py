@@ -6,14 +6,13 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from examples.train.batches import COPYING_SHARE, batches, copying_exercises
+from examples.train.batches import batches
 from examples.train.checkpoint import save
 from examples.train.models import autoregressive_model
 from examples.train.optimizer import MuonAdam, learning_rate
 from examples.train.prepare import Corpus, load_tokenizer
 
 ROWS, LENGTH = 6, 320
-EXERCISES = 1
 REPORT_EVERY = 50
 
 
@@ -32,10 +31,7 @@ def train(data: Path, out: Path, *, steps: int) -> None:
     began, recent = time.monotonic(), []
     for step in range(1, steps + 1):
         share = (step - 1) / steps
-        batch = next(source)
-        if share < COPYING_SHARE:
-            batch = copying_exercises(batch, EXERCISES)
-        loss = loss_of(batch.tokens)
+        loss = loss_of(next(source).tokens)
         loss.backward()
         optimizer.step(learning_rate(share))
         model.zero_grad(set_to_none=True)

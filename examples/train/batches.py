@@ -7,10 +7,6 @@ import numpy as np
 import torch
 
 from examples.train.prepare import Corpus
-from examples.train.tokenizer import SPECIAL_TOKENS, VOCABULARY_LIMIT
-
-COPYING_SHARE = 0.4
-"""Part of the steps with exercises in copying."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +27,3 @@ def batches(corpus: Corpus, *, rows: int, length: int, seed: int) -> Iterator[Ba
             chosen = order[i : i + rows]
             crops = [corpus.tokens[start : start + length + 1] for start in corpus.starts[chosen]]
             yield Batch(torch.from_numpy(np.stack(crops).astype(np.int64)), torch.from_numpy(corpus.answers[chosen]))
-
-
-def copying_exercises(batch: Batch, rows: int) -> Batch:
-    """The batch with its last `rows` rows replaced by random tokens that repeat after 8–48 tokens.
-
-    There is nothing to know in them but what was said before. Models of this size take long to find out that a name in a story
-    is the same name all along; with such rows at the beginning of the training they find it out early.
-    """
-    count, length = batch.tokens.shape
-    tokens = batch.tokens.clone()
-    for row in range(count - rows, count):
-        period = int(torch.randint(8, 49, ()))
-        once = torch.randint(len(SPECIAL_TOKENS), VOCABULARY_LIMIT, (period,))
-        tokens[row] = once.repeat(length // period + 1)[:length]
-    return Batch(tokens, batch.answers)

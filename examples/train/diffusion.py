@@ -15,8 +15,8 @@ from examples.train.models import CANVAS, diffusion_model
 from examples.train.optimizer import MuonAdam, learning_rate
 from examples.train.prepare import Corpus, load_tokenizer
 
-ROWS = 6
-REPORT_EVERY = 25
+ROWS = 4
+REPORT_EVERY = 50
 EARLY_SHARE = 0.1
 """The checkpoint after this part of the steps is kept: words, but no sentences. A canary has to catch it."""
 T_MIN, T_MAX = 0.2, 0.7
@@ -34,7 +34,7 @@ class Losses:
 
 
 def train(data: Path, out: Path, *, steps: int) -> None:
-    """Train for `steps` steps of 2,304 tokens; write the checkpoint to `out`, an early one beside it, and a rough one half way."""
+    """Train for `steps` steps of 1,536 tokens; write the checkpoint to `out`, an early one beside it, and a rough one half way."""
     model, tokenizer = diffusion_model(), load_tokenizer(data)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     difference = largest_difference(model)

@@ -6,27 +6,22 @@
 from typing import NamedTuple
 
 SHE = (
-    "Ada Alba Alma Anna Asta Aurora Bella Betty Bonnie Camilla Cecilia Clara Daisy Daphne Diana Edith Elena Ella Emilia Erna Eva Fiona Freya "
-    "Gerda Grace Hanna Hazel Helen Hilda Ilse Ingrid Iris Jana Joan June Kate Lara Lena Linnea Louisa Luna Maggie Malin Margot Marta Maya Mila "
-    "Mira Mona Nell Nora Olive Paula Petra Polly Rita Rosa Ruby Sadie Sara Sigrid Sofia Svea Tess Tilda Ulla Vera Wanda Winnie Yara Zara Zoe"
+    "Ada Alma Asta Bella Bonnie Cecilia Daisy Diana Elena Emilia Eva Freya Grace Hazel Hilda Ingrid Jana June Lara Linnea Luna Malin Marta Mila "
+    "Mona Nora Paula Polly Rosa Sadie Sigrid Svea Tilda Vera Winnie Zara"
 ).split()
 HE = (
-    "Abel Albert Ali Anders Arlo Arthur Axel Bjorn Carl Cedric Cyril Daniel Dimitri Edwin Elias Enzo Ernest Felix Finn Frank Gabriel Gilbert "
-    "Gus Hans Harold Hector Henry Homer Igor Ivan Jack Jasper Johan Jonathan Julius Karl Kenji Lars Leon Linus Luca Luke Marco Martin Max Milo "
-    "Moses Nico Noah Oleg Omar Otis Owen Paul Percy Philip Quentin Ravi Rolf Rufus Sam Sander Simon Sven Theo Tim Tom Tor Victor Vincent Wilbur "
-    "William Zeno"
+    "Abel Ali Arlo Axel Carl Cyril Dimitri Elias Ernest Finn Gabriel Gus Harold Henry Igor Jack Johan Julius Kenji Leon Luca Marco Max Moses "
+    "Noah Omar Owen Percy Quentin Rolf Sam Simon Theo Tom Victor Wilbur Zeno"
 ).split()
 
 KINDS = [
-    *"badger bear beaver bee cat cow crow deer dog donkey dragon duck elephant fox frog giant goat goose hare hedgehog heron horse kitten lion".split(),
-    *"mole monkey mouse otter owl penguin pig pony puppy rabbit robot seal sheep snail sparrow squirrel swan tiger tortoise troll whale".split(),
-    *"wizard wolf baker beekeeper blacksmith boatman boy carpenter clockmaker cook dancer farmer ferryman fisherman gardener girl".split(),
-    *"glassmaker inventor juggler king knight librarian mapmaker messenger miller musician nurse painter pilot pirate poet potter prince".split(),
-    *"princess queen sailor schoolteacher shepherd shoemaker tailor weaver woodcutter".split(),
-    *["bell ringer", "lighthouse keeper", "polar bear", "star gazer", "street sweeper", "toy maker"],
+    *"badger bear bee cat cow crow dog donkey dragon duck fox frog giant goat goose hedgehog horse lion monkey mouse otter owl penguin".split(),
+    *"pig rabbit robot sheep sparrow squirrel tortoise troll whale wizard wolf baker beekeeper blacksmith boy clockmaker cook farmer".split(),
+    *"ferryman fisherman gardener girl king knight librarian miller musician painter pilot pirate prince princess queen sailor shepherd".split(),
+    *["bell ringer", "lighthouse keeper", "polar bear", "toy maker"],
 ]  # fmt: skip
 FEMALE_KINDS = {"cow", "girl", "princess", "queen"}
-MALE_KINDS = {"boatman", "boy", "ferryman", "fisherman", "king", "prince"}
+MALE_KINDS = {"boy", "ferryman", "fisherman", "king", "prince"}
 
 TRAITS = (
     "brave careful cheerful clever curious friendly gentle helpful honest kind little lonely lucky merry modest old patient polite proud quick quiet "
