@@ -15,7 +15,7 @@ from cluster.progress import Step
 
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"
-_READY_SECONDS = 180.0
+_READY_SECONDS = 300.0  # fifteen are enough on a quiet machine
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from cluster.instance import Instance
 from cluster.paths import StateFolder
 from cluster.supervision import StopRequestedError, Supervisor
 
-_START_SECONDS = 120.0
+_START_SECONDS = 180.0
 # Who needs whom: an API server that lost its etcd lingers for a minute.
 _STOP_ORDER = (
     ("kubelet", "kube-proxy", "kube-scheduler", "kube-controller-manager"),
