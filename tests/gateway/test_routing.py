@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 from diffusion_gateway import app
+from diffusion_worker.wire import GenerateRequest
 
-from tests.gateway.fake_triton import hangs, says, waits_for
+from tests.gateway.fake_triton import Event, finish, hangs, says, waits_for
 from tests.gateway.stack import Stack, eventually, started
 
 BODY = {"model": "story", "prompt": "x"}
@@ -138,9 +140,17 @@ async def test_a_client_that_leaves_before_the_first_event_frees_the_row_and_ask
 
 
 async def test_a_finished_stream_is_read_to_its_natural_end(stack: Stack) -> None:
-    stable = await stack.arm("stable", says("x"), percent=100)
+    """Triton 2.51 leaks a model reference when a client hangs up on the last event."""
+    answered = asyncio.Event()
+
+    async def ends_late(request: GenerateRequest, _: object) -> AsyncIterator[Event]:
+        yield finish(0, seed=request.seed or 0)
+        await answered.wait()
+
+    stable = await stack.arm("stable", ends_late, percent=100)
     await stack.route(stable)
     await stack.openai.completions.create(model="story", prompt="x")
+    answered.set()
     async with asyncio.timeout(5):
         await stable.pods[0].read_to_the_end.wait()
     assert not stable.pods[0].cancelled.is_set()
