@@ -21,7 +21,7 @@ from diffusion_worker.triton.processes import Process, children_of
 from diffusion_worker.wire import EVENT, EVENT_TENSOR, MODEL_NAME, REQUEST_TENSOR, BlockEvent, ErrorEvent, FinishEvent
 
 Event = BlockEvent | FinishEvent | ErrorEvent
-START_SECONDS = 120.0
+START_SECONDS = 300.0  # alone it takes 6; on a machine that also trains and compiles, minutes
 SLOTS = 2
 QUEUE = 3
 CONFIG_PBTXT = f"""
@@ -152,7 +152,7 @@ class Call:
 
     async def next(self) -> Event:
         """The next event; raises what Triton answers instead."""
-        result, error = await asyncio.wait_for(anext(self._stream), 60)
+        result, error = await asyncio.wait_for(anext(self._stream), 300)
         if error is not None:
             raise error
         return EVENT.validate_json(result.as_numpy(EVENT_TENSOR).item())

@@ -20,7 +20,9 @@ from diffusion_worker.triton.watch import Watch
 
 EXIT_USELESS = 70  # EX_SOFTWARE: Triton had to be killed
 _LOOK_SECONDS = 0.5
-_KILL_AFTER_SECONDS = 15  # on top of Triton's own exit timeout, which it does not keep when a stub has died
+_KILL_AFTER_SECONDS = (
+    5  # on top of Triton's own exit timeout, which it does not keep when streams are open or a stub is dead
+)
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (Triton's choice)
 _SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
 
