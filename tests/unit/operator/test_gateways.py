@@ -1,0 +1,97 @@
+"""Asking the gateways which routes they have in force."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from diffusion_operator.adapters.gateways import HttpGateways
+from diffusion_operator.core.observation import ObservedGateway
+
+ARM = {"role": "stable", "revision": "0badc0de", "kind": "ar", "service": "s-0badc0de", "port": 8001, "percent": 100}
+SERVED = {"models": {"stories/storyteller": {"generation": 3, "arms": [{**ARM, "readyPods": 1}]}}}
+
+
+class Slices:
+    """Answers the question for EndpointSlices."""
+
+    def __init__(self, *slices: Mapping[str, Any]) -> None:
+        self.slices = slices
+        self.query: Mapping[str, str] | None = None
+
+    async def request(self, method: str, path: str, *, what: str, query: Mapping[str, str]) -> dict[str, Any]:
+        assert (method, path) == ("GET", "/apis/discovery.k8s.io/v1/namespaces/system/endpointslices")
+        self.query = query
+        return {"items": list(self.slices)}
+
+
+def a_slice(*addresses: str, port: int | None = None, ready: bool = True) -> dict[str, Any]:
+    return {
+        "ports": [{"name": "admin", "port": port}] if port else None,
+        "endpoints": [{"addresses": [address], "conditions": {"ready": ready}} for address in addresses],
+    }
+
+
+async def ask(*slices: Mapping[str, Any]) -> tuple[ObservedGateway, ...]:
+    connection = Slices(*slices)
+    async with HttpGateways(connection, namespace="system", service="gateway") as gateways:  # type: ignore[arg-type]
+        answer = await gateways.in_force("stories", "storyteller")
+    assert connection.query == {"labelSelector": "kubernetes.io/service-name=gateway"}
+    return answer
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[dict[str, Any]]:
+    """What a gateway on loopback answers; its port is under `port`."""
+    served: dict[str, Any] = {"body": SERVED, "status": 200}
+
+    async def routes(_: web.Request) -> web.Response:
+        return web.json_response(served["body"], status=served["status"])
+
+    app = web.Application()
+    app.router.add_get("/admin/routes", routes)
+    async with TestServer(app) as server:
+        served["port"] = server.port
+        yield served
+
+
+async def test_each_ready_pod_is_asked_on_its_admin_port(page: dict[str, Any]) -> None:
+    (gateway,) = await ask(a_slice("127.0.0.1", port=page["port"]))
+    assert (gateway.answered, gateway.generation, gateway.revisions) == (True, 3, frozenset({"0badc0de"}))
+
+
+async def test_a_gateway_that_does_not_serve_the_resource_names_nothing(page: dict[str, Any]) -> None:
+    page["body"] = {"models": {}}
+    (gateway,) = await ask(a_slice("127.0.0.1", port=page["port"]))
+    assert (gateway.answered, gateway.generation, gateway.revisions) == (True, None, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(500, SERVED), (200, {"other": 1}), (200, {"models": {"stories/storyteller": {}}})]
+)
+async def test_an_answer_that_makes_no_sense_is_none(page: dict[str, Any], status: int, body: object) -> None:
+    page |= {"status": status, "body": body}
+    (gateway,) = await ask(a_slice("127.0.0.1", port=page["port"]))
+    if body == {"other": 1}:
+        assert not gateway.answered
+    assert gateway.generation is None
+    assert not gateway.answered
+
+
+async def test_a_pod_that_does_not_answer_is_told_apart(unused_tcp_port: int) -> None:
+    (gateway,) = await ask(a_slice("127.0.0.1", port=unused_tcp_port))
+    assert gateway == ObservedGateway(name=f"127.0.0.1:{unused_tcp_port}", answered=False)
+
+
+async def test_a_pod_that_is_not_ready_is_not_asked(page: dict[str, Any]) -> None:
+    assert await ask(a_slice("127.0.0.1", port=page["port"], ready=False)) == ()
+
+
+async def test_no_gateway_is_no_answer() -> None:
+    assert await ask() == ()
+
+
+async def test_a_pod_in_two_slices_is_asked_once(page: dict[str, Any]) -> None:
+    slice_ = a_slice("127.0.0.1", port=page["port"])
+    assert len(await ask(slice_, slice_)) == 1
