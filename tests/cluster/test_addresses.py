@@ -4,11 +4,15 @@ import ipaddress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cluster.addresses import Addresses, Identity, choose
 from cluster.errors import ClusterError
+
+
+# A busy machine is slow, which is no fault of ours.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def networks(addresses: Addresses) -> list[ipaddress.IPv4Network]:
@@ -16,6 +20,7 @@ def networks(addresses: Addresses) -> list[ipaddress.IPv4Network]:
     return [link, ipaddress.IPv4Network(addresses.pods), ipaddress.IPv4Network(addresses.services)]
 
 
+@unhurried
 @given(st.text(min_size=1))
 def test_names_fit_into_what_linux_allows(folder: str) -> None:
     identity = Identity.of(Path(folder))
@@ -31,6 +36,7 @@ def test_two_checkouts_have_different_names() -> None:
     assert one.interface != other.interface
 
 
+@unhurried
 @given(st.integers(64, 191))
 def test_link_pods_and_services_do_not_overlap_and_stay_in_the_block(block: int) -> None:
     addresses = Addresses(block)
@@ -45,6 +51,7 @@ def test_link_pods_and_services_do_not_overlap_and_stay_in_the_block(block: int)
     assert ipaddress.ip_address(addresses.node) in link
 
 
+@unhurried
 @given(st.text(min_size=1), st.sets(st.integers(64, 191), max_size=127))
 def test_a_block_that_is_in_use_is_never_chosen(folder: str, used: set[int]) -> None:
     taken = [Addresses(block).whole for block in used]
