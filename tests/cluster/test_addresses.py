@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from cluster.addresses import Addresses, Identity, choose
 from cluster.errors import ClusterError
 
-
 # A busy machine is slow, which is no fault of ours.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
