@@ -419,8 +419,7 @@ class Routing(ApiModel):
         default=None,
         ge=0,
         le=4096,
-        json_schema_extra=NOT_YET,
-        description="Requests for fewer tokens go to AR. 0 sends none. Default: 32.",
+        description="Requests for fewer tokens (max_tokens) go to AR. 0 sends none. Default: 32.",
     )
     causal_workloads: list[Literal["code", "math"]] | None = Field(
         default=None,
