@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from examples.train.batches import batches
-from examples.train.checkpoint import save
+from examples.train.checkpoint import load_weights, save
 from examples.train.models import autoregressive_model
 from examples.train.optimizer import MuonAdam, learning_rate
 from examples.train.prepare import Corpus, load_tokenizer
@@ -16,10 +16,12 @@ ROWS, LENGTH = 6, 320
 REPORT_EVERY = 50
 
 
-def train(data: Path, out: Path, *, steps: int) -> None:
-    """Train for `steps` steps of 1,920 tokens and write the checkpoint to `out`."""
+def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> None:
+    """Train for `steps` steps of 1,920 tokens and write the checkpoint to `out`; go on from `resume` if given."""
     model, tokenizer = autoregressive_model(), load_tokenizer(data)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+    if resume:
+        load_weights(model, resume)
     optimizer = MuonAdam(model)
 
     @torch.compile(dynamic=False)

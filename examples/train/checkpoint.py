@@ -30,6 +30,12 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Pat
     print(f"saved {folder}", flush=True)
 
 
+def load_weights(model: PreTrainedModel, folder: Path) -> None:
+    """Put the weights of an earlier checkpoint into `model`; the optimizer begins anew."""
+    earlier = type(model).from_pretrained(folder, dtype=torch.float32)
+    model.load_state_dict(earlier.state_dict())
+
+
 def _portable(config: dict[str, Any]) -> None:
     """transformers 5.24 writes per-layer head sizes in a form that 5.19 and vLLM do not know; all know this one."""
     config.pop("transformers_version", None)

@@ -8,7 +8,7 @@ import torch
 
 from examples.train import noise
 from examples.train.batches import Batch, batches
-from examples.train.checkpoint import save
+from examples.train.checkpoint import load_weights, save
 from examples.train.fast_forward import FastForward, largest_difference
 from examples.train.geometry import ENCODED, SEQUENCE, SLACK, lay_out
 from examples.train.models import CANVAS, diffusion_model
@@ -33,7 +33,7 @@ class Losses:
     unconditioned: float
 
 
-def train(data: Path, out: Path, *, steps: int) -> None:
+def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> None:
     """Train for `steps` steps of 1,536 tokens; write the checkpoint to `out`, an early one beside it, and a rough one half way."""
     model, tokenizer = diffusion_model(), load_tokenizer(data)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
@@ -42,6 +42,8 @@ def train(data: Path, out: Path, *, steps: int) -> None:
         raise RuntimeError(
             f"the training pass differs from the model's own by {difference}: has transformers changed the model?"
         )
+    if resume:
+        load_weights(model, resume)
     fast, optimizer = FastForward(model, compiled=True), MuonAdam(model)
     source = batches(Corpus.load(data / "train.npz"), rows=ROWS, length=SEQUENCE, seed=0)
     began, history = time.monotonic(), []

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from transformers.utils.logging import disable_progress_bar
 
 from diffusion_worker.config import EngineConfig
@@ -17,8 +15,6 @@ from diffusion_worker.models.errors import (
     UnsupportedCheckpointError,
 )
 
-_HUB = "hf://"
-_DOWNLOADED = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja", "tokenizer.model"]
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -34,8 +30,13 @@ class Checkpoint:
 
 
 def open_checkpoint(config: EngineConfig) -> Checkpoint:
-    """Find the checkpoint and read what it is. Raises CheckpointError, whose message tells the remedy."""
-    folder = Path(config.path) if config.path is not None else _download(config)
+    """Find the checkpoint and read what it is. Raises CheckpointError, whose message tells the remedy.
+
+    `config.path` must be set: `diffusion_worker.sources` downloads what is on the hub.
+    """
+    if config.path is None:
+        raise CheckpointNotFoundError(f"the model source {config.source} came without a local path")
+    folder = Path(config.path)
     if not folder.is_dir():
         raise CheckpointNotFoundError(f"there is no folder {folder} for the model source {config.source}")
     model_config = _read_json(folder / "config.json")
@@ -89,16 +90,6 @@ def eos_token_ids(model: Any) -> frozenset[int]:
     if eos is None:
         return frozenset()
     return frozenset(eos if isinstance(eos, list) else [eos])
-
-
-def _download(config: EngineConfig) -> Path:
-    if not config.source.startswith(_HUB):
-        raise CheckpointNotFoundError(f"the model source {config.source} came without a local path")
-    repository = config.source.removeprefix(_HUB)
-    try:
-        return Path(snapshot_download(repository, revision=config.source_revision, allow_patterns=_DOWNLOADED))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise CheckpointNotFoundError(f"{config.source} cannot be downloaded: {error}") from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:
