@@ -29,7 +29,7 @@ def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> N
         logits = model(tokens[:, :-1]).logits
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 
-    source = batches(Corpus.load(data / "train.npz"), rows=ROWS, length=LENGTH, seed=0)
+    source = batches(Corpus.load(data / "train.npz"), rows=ROWS, length=LENGTH, seed=1 if resume else 0)
     began, recent = time.monotonic(), []
     for step in range(1, steps + 1):
         share = (step - 1) / steps

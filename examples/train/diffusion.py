@@ -17,6 +17,7 @@ from examples.train.prepare import Corpus, load_tokenizer
 
 ROWS = 4
 REPORT_EVERY = 50
+KEEP_EVERY = 100
 EARLY_SHARE = 0.1
 """The checkpoint after this part of the steps is kept: words, but no sentences. A canary has to catch it."""
 T_MIN, T_MAX = 0.2, 0.7
@@ -34,7 +35,10 @@ class Losses:
 
 
 def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> None:
-    """Train for `steps` steps of 1,536 tokens; write the checkpoint to `out`, an early one beside it, and a rough one half way."""
+    """Train for `steps` steps of 1,536 tokens; write the checkpoint to `out`, and earlier ones beside it.
+
+    With `resume` it goes on from that checkpoint, at the noise levels of a finished training.
+    """
     model, tokenizer = diffusion_model(), load_tokenizer(data)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     difference = largest_difference(model)
@@ -45,13 +49,13 @@ def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> N
     if resume:
         load_weights(model, resume)
     fast, optimizer = FastForward(model, compiled=True), MuonAdam(model)
-    source = batches(Corpus.load(data / "train.npz"), rows=ROWS, length=SEQUENCE, seed=0)
+    source = batches(Corpus.load(data / "train.npz"), rows=ROWS, length=SEQUENCE, seed=1 if resume else 0)
     began, history = time.monotonic(), []
     for step in range(1, steps + 1):
         share = (step - 1) / steps
-        losses = losses_of(fast, next(source), share=share)
+        losses = losses_of(fast, next(source), share=1.0 if resume else share)
         # The encoder learns to predict the next token as well: a cheap signal that teaches it what matters in the text.
-        (losses.canvas + (1.0 if share < 0.3 else 0.3) * losses.next_token).backward()
+        (losses.canvas + (1.0 if share < 0.3 and not resume else 0.3) * losses.next_token).backward()
         optimizer.step(learning_rate(share))
         model.zero_grad(set_to_none=True)
         history.append((losses.canvas.item(), losses.conditioned, losses.unconditioned, losses.next_token.item()))
@@ -63,9 +67,9 @@ def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> N
                 f"(conditioned {conditioned:.3f}, not {plain:.3f}), next token {next_token:.3f}",
                 flush=True,
             )
-        if step == round(steps * EARLY_SHARE):
+        if step == round(steps * EARLY_SHARE) and not resume:
             save(model, tokenizer, out.with_name(f"{out.name}-early"))
-        elif step % 100 == 0 and step < steps:
+        elif step % KEEP_EVERY == 0 and step < steps:
             save(model, tokenizer, out.with_name(f"{out.name}-{step}"))
     save(model, tokenizer, out)
 
