@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 from diffusion_gateway.gateway import Gateway
+from diffusion_gateway.routes import ServiceKey
 from diffusion_gateway.server import listen, run
 from diffusion_gateway.settings import Settings
 from diffusion_gateway.table_source import TableSource
@@ -107,7 +108,11 @@ class Stack:
             pods.append(pod)
         self.pods += pods
         made = Arm(role, kind, revision or f"{role[:4]}0001", percent, port or 1, pods)
-        await self.endpoints(made, *(f"127.0.0.{number}" for number in range(2, 2 + len(pods))))
+        addresses = [f"127.0.0.{number}" for number in range(2, 2 + len(pods))]
+        await self.endpoints(made, *addresses)
+        # Routes and endpoints come over two watches: wait for this one, or a test's first request may find no pod.
+        service = ServiceKey("default", made.service)
+        await eventually(lambda: self.gateway.table.pods.get(service, frozenset()) == frozenset(addresses))
         return made
 
     async def endpoints(self, arm: Arm, *addresses: str) -> None:

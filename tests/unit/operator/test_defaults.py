@@ -36,6 +36,7 @@ def test_fields_that_nothing_acts_on_say_so() -> None:
         if path.startswith((".routing.", ".scoring.", ".rollout.step", ".fallback.endpoint"))
         and path.count(".") == 2
         and "[]" not in path
+        and path != ".routing.minOutputTokens"  # the gateway acts on it
         and NOT_YET_SENTENCE not in schema["description"]
     ]
     assert silent == []
