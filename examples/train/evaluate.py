@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("checkpoints", type=Path)
     parser.add_argument("--diffusion", default="storyteller", help="folder of the diffusion model")
     parser.add_argument("--samples", type=int, default=40)
-    parser.add_argument("--settings", type=Sampler.parse, nargs="*", default=[Sampler(24, 0.3, 0.2, 0.5)])
+    parser.add_argument("--settings", type=Sampler.parse, nargs="*", default=[Sampler(24, 0.1, 0.2, 0.5)])
     parser.add_argument("--show", type=int, default=0, help="texts to print per line")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only-diffusion", action="store_true")

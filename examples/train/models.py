@@ -92,7 +92,7 @@ def diffusion_model(*, hidden: int = 192, layers: int = 5) -> DiffusionGemmaForB
         pad_token_id=PAD,
         bos_token_id=BOS,
     )
-    model.generation_config.sampler_config = EntropyBoundSamplerConfig(entropy_bound=0.3)
+    model.generation_config.sampler_config = EntropyBoundSamplerConfig(entropy_bound=0.1)
     return model
 
 
