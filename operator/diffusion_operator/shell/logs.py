@@ -5,6 +5,9 @@ import sys
 
 import structlog
 
+# Without the values of local variables, which structlog shows by default: among them is the token for the API server.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
 
 def configure(*, json: bool, level: str) -> None:
     """Set up logging of the whole process, to standard error."""
@@ -14,18 +17,16 @@ def configure(*, json: bool, level: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer()
+    renderer: list[structlog.types.Processor] = (
+        [_TRACEBACKS, structlog.processors.JSONRenderer()]
+        if json
+        else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *([structlog.processors.dict_tracebacks] if json else []),
-                renderer,
-            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
         )
     )
     root = logging.getLogger()
