@@ -164,7 +164,8 @@ FALLBACK_NOT_SERVED = Reason(
     "FallbackNotServed",
     ConditionType.FALLBACK_AVAILABLE,
     _FALSE,
-    "fallback.endpoint is not acted on yet: there is no AR arm, and diffusion serves all requests once it is ready.",
+    "fallback.endpoint is not acted on yet: diffusion serves all requests once it is ready. An AR model that served "
+    "before goes on until then.",
     "Use fallback.model.",
 )
 FALLBACK_UNKNOWN = Reason("SpecInvalid", ConditionType.FALLBACK_AVAILABLE, _UNKNOWN, INVALID.means, INVALID.remedy)

@@ -133,7 +133,9 @@ def _progressing(situation: Situation) -> Finding:
 
 def _fallback_available(situation: Situation) -> Finding:
     if situation.wanted.ar is None:
-        return reasons.FALLBACK_NOT_SERVED, "fallback.endpoint is not acted on yet; there is no AR arm."
+        return reasons.FALLBACK_NOT_SERVED, (
+            "fallback.endpoint is not acted on yet; diffusion serves all requests once it is ready."
+        )
     serving = situation.chosen.fallback
     if serving is None:
         return reasons.FALLBACK_STARTING, _explained(situation.revisions[situation.wanted.ar.hash], situation)

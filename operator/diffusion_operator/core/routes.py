@@ -76,7 +76,7 @@ def plan(
     if percent == 100 and (stable or fallback) and target.ready_pods < replicas:
         percent = current  # what serves now has all its pods; what takes over from it must have them too
     if percent == 100:
-        return Plan(stable=target.hash, fallback=fallback)
+        return Plan(stable=target.hash, fallback=fallback if wanted.ar else None)
     if percent and not stable and not fallback:
         return replace(settled, waits_for_stable=True)
     canary = target.hash if percent else None
@@ -88,11 +88,14 @@ def plan(
 def _fallback(
     wanted: Wanted, *, revisions: Mapping[str, RevisionStatus], before: RolloutStatus, replicas: int
 ) -> str | None:
-    """The AR revision that serves: the wanted one, once it can carry what the one before it carries."""
-    if wanted.ar is None:
-        return None
-    target = revisions[wanted.ar.hash]
+    """The AR revision that serves: the wanted one, once it can carry what the one before it carries.
+
+    One that spec no longer names goes on while nothing else could serve.
+    """
     current = before.fallback_revision if before.fallback_revision in revisions else None
+    if wanted.ar is None:
+        return None if before.stable_revision in revisions else current
+    target = revisions[wanted.ar.hash]
     if current in {None, target.hash}:
         return target.hash if target.has_been_ready else None
     return target.hash if target.ready_pods >= replicas else current

@@ -81,6 +81,7 @@ class World(RuleBasedStateMachine):
         for revision in self.decision.remove:
             for gateway in self.in_force:
                 assert revision not in {arm.revision for arm in gateway.arms}, "a gateway still sends requests there"
+        assert self.decision.status.routes.arms or not self.model.status.routes.arms, "what serves goes on"
         self.model = self.model.model_copy(update={"status": self.decision.status})
         self.objects |= {child.revision for child in children(self.model)}
         self.objects -= self.decision.remove
