@@ -20,13 +20,19 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class LiveChild:
-    """An object of ours as it is in the cluster."""
+    """An object with our labels as it is in the cluster. `owner` tells whether it is ours."""
 
     kind: ChildKind
     name: str
     revision: str
     is_going: bool
     manifest: Mapping[str, Any]
+
+    @property
+    def owner(self) -> str:
+        """UID of what controls it, empty when nothing does."""
+        references = self.manifest["metadata"].get("ownerReferences", ())
+        return next((str(reference["uid"]) for reference in references if reference.get("controller")), "")
 
 
 class Cluster(Protocol):

@@ -12,7 +12,7 @@ from diffusion_operator.core.step import Event
 
 from .cluster import LiveChild, Unreadable
 from .connection import Connection
-from .errors import NotFoundError
+from .errors import InvalidError, NotFoundError
 from .events import EventRecorder
 from .pods import is_stuck, waiting_for
 
@@ -37,7 +37,7 @@ class KubernetesCluster:
         try:
             return parse(raw)
         except ValidationError as error:
-            return Unreadable(resource=_status_of(raw), message=_first_errors(error))
+            return Unreadable(resource=_status_of(raw, what=f"{namespace}/{name}"), message=_first_errors(error))
 
     async def live_children(self, namespace: str, model: str) -> tuple[LiveChild, ...]:
         """All objects that carry our labels for this resource."""
@@ -61,11 +61,13 @@ class KubernetesCluster:
         ready = int(status.get("readyReplicas", 0))
         if ready >= deployment.manifest["spec"].get("replicas", 1):
             return ObservedPods(ready=ready)
+        model = deployment.manifest["metadata"]["labels"][labels.MODEL]
         answer = await self._connection.request(
             "GET",
             f"/api/v1/namespaces/{namespace}/pods",
             what=f"list pods of {namespace}/{deployment.name}",
-            query={"labelSelector": f"{labels.REVISION}={deployment.revision}"},
+            # By model as well: two resources with the same spec have revisions of the same hash.
+            query={"labelSelector": f"{labels.MODEL}={model},{labels.REVISION}={deployment.revision}"},
         )
         return ObservedPods(
             ready=ready, stuck=is_stuck(status), waiting_for=waiting_for(answer["items"], deployment=status)
@@ -141,12 +143,20 @@ def _live(kind: ChildKind, item: dict[str, Any]) -> LiveChild:
     )
 
 
-def _status_of(raw: dict[str, Any]) -> StatusOnly:
-    """Metadata, and the status where that can be read."""
+def _status_of(raw: dict[str, Any], *, what: str) -> StatusOnly:
+    """Metadata and status.
+
+    Raises:
+        InvalidError: the status cannot be read either. It names the pods that serve, so nothing may be written over it.
+    """
     try:
         return StatusOnly.model_validate(raw)
-    except ValidationError:
-        return StatusOnly.model_validate({"metadata": raw["metadata"]})
+    except ValidationError as error:
+        raise InvalidError(
+            f"read the status of {what}: {_first_errors(error)}. It was written by a newer operator or by hand, and is "
+            f"left as it is: run the newer operator again, or remove it (kubectl patch dm NAME "
+            f"--subresource=status --type=merge -p '{{\"status\": null}}'), which stops what serves until it is made anew"
+        ) from error
 
 
 def _first_errors(error: ValidationError) -> str:

@@ -13,6 +13,7 @@ from diffusion_operator.api import labels
 from diffusion_operator.api.models import DiffusionModel, DiffusionModelStatus, ObjectMeta, Phase
 from diffusion_operator.core.children import Child, ChildKind, children
 from diffusion_operator.core.drift import is_in_place
+from diffusion_operator.core.names import child_name
 from diffusion_operator.core.observation import Observation, ObservedGateway
 from diffusion_operator.core.step import Decision, Event, Settings, refuse, step
 
@@ -63,7 +64,7 @@ class Reconciler:
             # The garbage collector removes the children, by their owner references.
             return Passed(phase=model.status.phase)
 
-        live = await self._cluster.live_children(namespace, name)
+        live = [child for child in await self._cluster.live_children(namespace, name) if _is_of(model, child)]
         decision = await self._decide(model, live, rejected=rejected)
         # Status first: what children are made of must be remembered before there is any, and a conflict must stop us
         # here.
@@ -154,3 +155,14 @@ class Reconciler:
                 await self._cluster.delete(child, namespace=namespace)
                 self._metrics.writes.labels(verb="delete", kind=child.kind.value).inc()
                 self._log.info("child removed", namespace=namespace, kind=child.kind.value, name=child.name)
+
+
+def _is_of(model: DiffusionModel, child: LiveChild) -> bool:
+    """Whether an object with our labels is ours.
+
+    Not ours are copies that people make, and what an earlier resource of the same name left for the garbage collector:
+    neither may be removed by us, and the ready pods of the latter may be gone in a moment. One that nobody owns was
+    orphaned on purpose and is taken over.
+    """
+    name = child_name(model.metadata.name, child.revision)
+    return child.name == name and child.owner in {"", model.metadata.uid}
