@@ -79,6 +79,25 @@ class Seen:
             name, self.namespace, {"status": {"replicas": max(pods, 1), "readyReplicas": pods}}
         )
 
+    def let_a_pod_wait(self, kind: str, reason: str) -> None:
+        """What ReplicaSet controller and kubelet would make of a Deployment whose pod cannot start."""
+        name = f"{MODEL}-{until(lambda: self.revision(kind), what=f'a {kind} revision')}"
+        until(lambda: name in self.names()["Deployment"], what=f"Deployment {name}")
+        template = self.server.apps.read_namespaced_deployment(name, self.namespace).spec.template
+        self.server.core.create_namespaced_service_account(self.namespace, {"metadata": {"name": "default"}})
+        self.server.core.create_namespaced_pod(
+            self.namespace,
+            {
+                "metadata": {"name": f"{name}-0", "labels": template.metadata.labels},
+                "spec": {"containers": [{"name": "worker", "image": "worker:1"}]},
+            },
+        )
+        waiting = {"name": "worker", "image": "worker:1", "imageID": "", "ready": False, "restartCount": 0}
+        waiting |= {"state": {"waiting": {"reason": reason, "message": "not found"}}}
+        self.server.core.patch_namespaced_pod_status(
+            f"{name}-0", self.namespace, {"status": {"containerStatuses": [waiting]}}
+        )
+
     def until_arms(self, *arms: tuple[str, str, int]) -> None:
         until(lambda: self.arms() == list(arms), what=f"arms {arms}, not {self.arms()}")
 

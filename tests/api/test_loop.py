@@ -165,6 +165,15 @@ def test_a_refused_child_is_told_in_a_condition_and_healed(operator: OperatorPro
     until(lambda: len(seen.names()["Deployment"]) == 2, what="Deployments")
 
 
+def test_what_a_pod_waits_for_is_told_although_its_deployment_does_not_change(
+    operator: OperatorProcess, seen: Seen
+) -> None:
+    seen.create()
+    until(lambda: seen.condition("Progressing").get("reason") == "RevisionStarting", what="RevisionStarting")
+    seen.let_a_pod_wait("ar", "ImagePullBackOff")
+    until(lambda: "ImagePullBackOff" in seen.condition("Progressing")["message"], what="the cause in the message")
+
+
 def test_fields_that_nothing_acts_on_are_told(operator: OperatorProcess, seen: Seen) -> None:
     seen.create(scoring={"samplePercent": 5}, sampler={"name": "discrete_ddim"})
     until(lambda: seen.condition("SpecApplied"), what="conditions")

@@ -26,6 +26,7 @@ NEEDED = [
     Access("operator", "update", "diffusionmodels/status", OURS),
     *(Access("operator", verb, "deployments", "apps") for verb in ("list", "watch", "create", "patch", "delete")),
     *(Access("operator", verb, kind) for kind in ("services", "configmaps") for verb in ("list", "watch", "patch")),
+    *(Access("operator", verb, "pods") for verb in ("list", "watch")),
     Access("operator", "create", "events"),
     Access("operator", "list", "endpointslices", "discovery.k8s.io", NAMESPACE),
     *(Access("gateway", verb, "diffusionmodels", OURS) for verb in ("list", "watch")),

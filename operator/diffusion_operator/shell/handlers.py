@@ -12,7 +12,13 @@ from diffusion_operator.api import labels
 
 from .loops import Loops
 
-_CHILDREN = (("", "v1", "configmaps"), ("", "v1", "services"), ("apps", "v1", "deployments"))
+_CHILDREN = (
+    ("", "v1", "configmaps"),
+    ("", "v1", "services"),
+    ("apps", "v1", "deployments"),
+    # A Deployment does not change when its pods begin to wait for something else, such as an image that is not there.
+    ("", "v1", "pods"),
+)
 
 
 def register(registry: kopf.OperatorRegistry, loops: Loops) -> None:

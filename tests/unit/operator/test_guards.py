@@ -40,16 +40,16 @@ def test_only_event_handlers_are_registered() -> None:
     """Daemons, timers and change handlers leave finalizers or annotations on the resource."""
     registry = kopf.OperatorRegistry()
     handlers.register(registry, create_autospec(Loops))
-    assert len(registry._watching.get_all_handlers()) == 4
+    assert len(registry._watching.get_all_handlers()) == 5
     assert registry._spawning.get_all_handlers() == []
     assert registry._changing.get_all_handlers() == []
 
 
-def test_children_are_filtered_by_the_api_server() -> None:
-    """Otherwise every ConfigMap of the cluster would pass through the operator's memory."""
+def test_children_and_pods_are_filtered_by_the_api_server() -> None:
+    """Otherwise every ConfigMap and pod of the cluster would pass through the operator's memory."""
     selectors = handlers.settings().watching.label_selectors
     text = str(selectors)
-    assert text.count("app.kubernetes.io/managed-by=diffusion-operator") == 3
+    assert text.count("app.kubernetes.io/managed-by=diffusion-operator") == 4
 
 
 @pytest.mark.parametrize("module", ["diffusion_operator.shell.process", "diffusion_operator.api.crd"])
