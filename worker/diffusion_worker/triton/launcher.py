@@ -24,7 +24,8 @@ _KILL_AFTER_SECONDS = (
     5  # on top of Triton's own exit timeout, which it does not keep when streams are open or a stub is dead
 )
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (Triton's choice)
-_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGCHLD})
+_STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT})
+_SIGNALS = _STOP_SIGNALS | {signal.SIGCHLD}
 
 _log = logging.getLogger(__name__)
 
@@ -51,22 +52,28 @@ class ServeOptions:
 
 def serve(options: ServeOptions) -> int:
     """Run a worker until it is told to end. Returns its exit code; raises LaunchError when it cannot start."""
-    signal.signal(signal.SIGTERM, _exit_now)  # as PID 1 a download would not end by it otherwise
+    for number in _STOP_SIGNALS:
+        signal.signal(number, _exit_now)
     config = resolve_source(read_config(options.config), cache=options.cache)
     triton = find_triton()
     repository = make_repository(options.repository, config=config, config_folder=options.config, triton=triton)
     _sweep_shared_memory(options)
     _log.info("serving %s revision %s (%s) from %s", config.model, config.revision, config.kind, config.path)
+    asked: list[int] = []
+    for number in _STOP_SIGNALS:
+        # Threads that a download left behind do not block them: what the kernel gives to such a thread ends up here.
+        signal.signal(number, lambda number, _frame: asked.append(number))
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # taken one by one in the loop below
     server = _start(triton, repository, options, threads=config.threads)
     try:
-        return _supervise(server, repository, options)
+        return _supervise(server, repository, options, asked)
     finally:
         _sweep_shared_memory(options)
 
 
 def _exit_now(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
+    """Before Triton runs there is nothing to end in order. An exception would wait for the threads of a download."""
+    os._exit(128 + number)
 
 
 def _start(triton: Triton, repository: Repository, options: ServeOptions, *, threads: int) -> int:
@@ -105,7 +112,8 @@ def _command(triton: Triton, repository: Repository, options: ServeOptions) -> l
     ]
 
 
-def _supervise(server: int, repository: Repository, options: ServeOptions) -> int:
+def _supervise(server: int, repository: Repository, options: ServeOptions, asked: list[int]) -> int:
+    """Watch Triton to its end; `asked` gets the signals that ask for it, as they come."""
     watch = Watch(hang_seconds=options.hang_seconds)
     kill_at: float | None = None
     while True:
@@ -113,11 +121,13 @@ def _supervise(server: int, repository: Repository, options: ServeOptions) -> in
         now = time.monotonic()
         exit_code = _reap(server)
         if exit_code is not None:
-            asked = kill_at is not None
-            _log.info("Triton has ended with code %d%s", exit_code, "" if asked else " without being asked to")
-            return exit_code if asked or exit_code != 0 else 1
-        if event is not None and event.si_signo != signal.SIGCHLD and kill_at is None:
-            _log.info("%s: draining for up to %d s", signal.Signals(event.si_signo).name, options.exit_timeout_seconds)
+            draining = kill_at is not None
+            _log.info("Triton has ended with code %d%s", exit_code, "" if draining else " without being asked to")
+            return exit_code if draining or exit_code != 0 else 1
+        if event is not None and event.si_signo in _STOP_SIGNALS:
+            asked.append(event.si_signo)
+        if asked and kill_at is None:
+            _log.info("%s: draining for up to %d s", signal.Signals(asked[0]).name, options.exit_timeout_seconds)
             os.kill(server, signal.SIGTERM)
             kill_at = now + options.exit_timeout_seconds + _KILL_AFTER_SECONDS
         tick = heartbeat.read_tick(repository.heartbeat)
