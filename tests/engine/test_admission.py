@@ -78,3 +78,38 @@ def test_chat_without_a_template_is_refused(llama_model: ARModel) -> None:
         (refused,) = send(engine, GenerateRequest(request_id="c", messages=turns, max_tokens=20))
         assert (refused.error.code, refused.error.param) == ("invalid_request", "messages")
         assert "no chat template" in refused.error.message
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [request("a fox"), GenerateRequest(request_id="c", messages=[Message(role="user", content="a fox?")])],
+    ids=["prompt", "messages"],
+)
+def test_a_tokenizer_or_template_that_raises_fails_its_own_request_only(
+    diffusion_model: DiffusionModel, asked: GenerateRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> list[int]:
+        raise TypeError("can only concatenate str")
+
+    runner = diffusion_runner(diffusion_model)
+    with running(runner) as engine:
+        with monkeypatch.context() as broken:
+            broken.setattr(runner.tokenizer, "encode", fail)
+            broken.setattr(runner.tokenizer, "encode_chat", fail)
+            (failed,) = send(engine, asked)
+        assert failed.error.code == "engine_error"
+        assert "TypeError" in failed.error.message
+        (good,) = send(engine, request())
+        assert good.finish
+
+
+def test_a_text_with_a_token_that_the_model_has_no_embedding_for_is_refused(
+    diffusion_model: DiffusionModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = diffusion_runner(diffusion_model)
+    monkeypatch.setattr(runner.tokenizer, "encode", lambda text: [3, VOCAB])
+    with running(runner) as engine:
+        (refused,) = send(engine, request("<image>"))
+        assert (refused.error.code, refused.error.param) == ("invalid_request", "prompt")
+        assert str(VOCAB) in refused.error.message
+        assert engine.stats.consecutive_failed_passes == 0

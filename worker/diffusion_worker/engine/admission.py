@@ -1,5 +1,6 @@
 """From a request to a row, or to an error that says what was wrong with it."""
 
+import logging
 import secrets
 
 from diffusion_worker.engine.output import Output
@@ -7,6 +8,8 @@ from diffusion_worker.engine.row import Emit, Row
 from diffusion_worker.engine.runner import Runner
 from diffusion_worker.models.errors import NoChatTemplateError, TemplateError
 from diffusion_worker.wire import ErrorEvent, GenerateRequest
+
+_log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
@@ -19,10 +22,17 @@ class RefusedError(Exception):
 
 def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Row:
     """Tokenize and check a request; RefusedError when its prompt is empty, malformed or too long."""
-    prompt_token_ids = _prompt_token_ids(request, runner)
     param = next(name for name in ("prompt", "prompt_token_ids", "messages") if getattr(request, name) is not None)
+    prompt_token_ids = _prompt_token_ids(request, runner, param)
     if not prompt_token_ids:
         raise _refused(f"the prompt is empty; {param} must give at least one token", param=param)
+    # A text may give them as well: some tokenizers know special tokens that the model has no embedding for.
+    vocab_size = runner.limits.vocab_size
+    unknown = [token_id for token_id in prompt_token_ids if not 0 <= token_id < vocab_size]
+    if unknown:
+        raise _refused(
+            f"{param} has token {unknown[0]}, but this model's token ids are 0 to {vocab_size - 1}", param=param
+        )
     limit = runner.limits.max_sequence_length
     room = limit - len(prompt_token_ids)
     if room < 1:
@@ -59,22 +69,20 @@ def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Ro
     )
 
 
-def _prompt_token_ids(request: GenerateRequest, runner: Runner) -> list[int]:
+def _prompt_token_ids(request: GenerateRequest, runner: Runner, param: str) -> list[int]:
     if request.prompt_token_ids is not None:
-        vocab_size = runner.limits.vocab_size
-        unknown = [token_id for token_id in request.prompt_token_ids if not 0 <= token_id < vocab_size]
-        if unknown:
-            raise _refused(
-                f"prompt_token_ids has {unknown[0]}, but this model's token ids are 0 to {vocab_size - 1}",
-                param="prompt_token_ids",
-            )
         return request.prompt_token_ids
-    if request.prompt is not None:
-        return runner.tokenizer.encode(request.prompt)
     try:
+        if request.prompt is not None:
+            return runner.tokenizer.encode(request.prompt)
         return runner.tokenizer.encode_chat(request.messages or [])
     except (NoChatTemplateError, TemplateError) as error:
-        raise _refused(str(error), param="messages") from error
+        raise _refused(str(error), param=param) from error
+    except Exception as error:  # whatever a checkpoint's tokenizer or template raises concerns this request alone
+        _log.exception("the %s of request %s could not be made into tokens", param, request.request_id)
+        raise _refused(
+            f"this model's tokenizer failed on {param} ({type(error).__name__})", param=param, code="engine_error"
+        ) from error
 
 
 def _seed_of(request: GenerateRequest) -> int:
