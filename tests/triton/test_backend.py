@@ -179,10 +179,12 @@ def test_a_connection_that_breaks_on_a_block_frees_its_slot(backend: Backend, en
 
 
 def test_a_connection_that_breaks_on_the_last_event_frees_its_slot(backend: Backend, engine: FakeEngine) -> None:
-    backend.accept(payload("a"), FakeSender(broken=True))
+    sender = FakeSender(broken=True)
+    backend.accept(payload("a"), sender)
     engine.rows.pop("a")(FINISH)
     backend.accept(payload("b"), FakeSender())
     assert list(engine.rows) == ["b"]
+    assert sender.ended.wait(20), "Triton still waits for the final flag"
 
 
 def test_a_bad_request_takes_no_slot(backend: Backend, metrics: dict[tuple[str, str | None], float]) -> None:

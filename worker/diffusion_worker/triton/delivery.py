@@ -151,11 +151,19 @@ class Delivery:
     def _end(self, stream: Stream, event: FinishEvent | ErrorEvent) -> None:
         sender, stream.sender = stream.sender, None
         if sender is not None:
-            if stream.cancelled:
-                sender.end()
+            if not stream.cancelled:
+                self._send_last(stream, sender, event)
             else:
-                sender.send(event, final=True)
+                sender.end()
         now = time.monotonic()
         self._metrics.request_ended(
             event, seconds=now - stream.arrived, waited_for_slot=max(0.0, stream.submitted - stream.arrived)
         )
+
+    def _send_last(self, stream: Stream, sender: Sender, event: FinishEvent | ErrorEvent) -> None:
+        try:
+            sender.send(event, final=True)
+        except Exception:  # noqa: BLE001 (as above)
+            # Triton waits for the final flag of every request, at its own end too.
+            _log.exception("the last event of request %s could not be sent", stream.request_id)
+            sender.end()

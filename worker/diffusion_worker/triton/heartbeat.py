@@ -55,4 +55,7 @@ class Heartbeat:
             time.sleep(1.0)  # the rows' error events are on their way
             os._exit(70)
         if self._path is not None:
-            self._path.write_text(repr(time.monotonic() - stats.seconds_since_tick))
+            try:
+                self._path.write_text(repr(time.monotonic() - stats.seconds_since_tick))
+            except OSError as error:  # a full disk says nothing about the engine, and this thread must live on
+                _log.warning("cannot write the heartbeat: %s", error)
