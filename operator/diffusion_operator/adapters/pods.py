@@ -16,7 +16,8 @@ def is_stuck(deployment_status: Mapping[str, Any]) -> bool:
 
 def waiting_for(pods: Iterable[Mapping[str, Any]], *, deployment: Mapping[str, Any]) -> str:
     """The first cause that is known, of the pods or of their Deployment; empty when there is none."""
-    causes = sorted({cause for pod in pods for cause in _pod_causes(pod)})
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod.get("metadata", {})]
+    causes = sorted({cause for pod in staying for cause in _pod_causes(pod)})
     return next(iter([*causes, *_deployment_causes(deployment)]), "")[:_LONGEST]
 
 
@@ -31,7 +32,13 @@ def _pod_causes(pod: Mapping[str, Any]) -> Iterator[str]:
         if terminated and not container.get("ready"):
             yield f"the worker ended with exit code {terminated['exitCode']} ({_why(terminated)})"
         elif waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
-            yield f"{waiting['reason']} ({waiting.get('message', 'no message')})"
+            yield _waiting(waiting["reason"], waiting.get("message", "no message"))
+
+
+def _waiting(reason: str, message: str) -> str:
+    """Why a container waits. Between two pulls kubelet reports a wait that quotes the failure: that is the same cause."""
+    _, quotes, failure = message.partition(": ErrImagePull: ")
+    return f"ErrImagePull ({failure})" if quotes else f"{reason} ({message})"
 
 
 def _why(terminated: Mapping[str, Any]) -> str:

@@ -35,13 +35,18 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class _Loop:
-    """A running loop. `due` is when it should be heard of next, on the monotonic clock."""
+    """A running loop.
+
+    `due` is when it should be heard of next, on the monotonic clock. `has_told_refusal` is true when the last pass was
+    followed by another at once, for the sake of a new refusal.
+    """
 
     due: float
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     phase: Phase | None = None
     rejected: str = ""
+    has_told_refusal: bool = False
     failures: int = 0
 
 
@@ -144,8 +149,11 @@ class Loops:
         loop.rejected = passed.rejected
         if passed.rejected:
             pause = self._backoff(loop, longest=_LONGEST_REFUSED_SECONDS)
-            return "rejected", 0.0 if passed.look_again_seconds == 0 else pause
+            # A new refusal is told at once, but not one after the other: some servers refuse in new words each time.
+            loop.has_told_refusal = passed.look_again_seconds == 0 and not loop.has_told_refusal
+            return "rejected", 0.0 if loop.has_told_refusal else pause
         loop.failures = 0
+        loop.has_told_refusal = False
         if passed.look_again_seconds is not None:
             return "ok", passed.look_again_seconds
         return "ok", RESYNC_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load, hides nothing

@@ -140,6 +140,22 @@ async def test_a_refusal_is_given_to_the_next_pass_at_once_and_then_retried_with
 
 
 @pytest.mark.looptime
+async def test_a_refusal_in_new_words_each_time_is_retried_with_patience_as_well() -> None:
+    reconciler = Scripted(
+        *(
+            Passed(phase=Phase.FAILED, rejected=f"denied, request {number}", look_again_seconds=0.0)
+            for number in range(1000)
+        )
+    )
+    loops = running(reconciler)
+    await asyncio.sleep(3600)
+    await loops.stop()
+    assert reconciler.rejections[:2] == ["", "denied, request 0"]
+    assert reconciler.pauses()[0] == 0
+    assert len(reconciler.times) < 60
+
+
+@pytest.mark.looptime
 async def test_a_resource_that_is_gone_has_no_loop() -> None:
     reconciler = Scripted(SERVING, GONE)
     loops = running(reconciler)

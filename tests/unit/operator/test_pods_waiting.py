@@ -20,6 +20,29 @@ PODS = {
         pod(containerStatuses=[container({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}})]),
         "ImagePullBackOff (not found)",
     ),
+    "an image between two pulls": (
+        pod(
+            containerStatuses=[
+                container(
+                    {
+                        "waiting": {
+                            "reason": "ImagePullBackOff",
+                            "message": 'Back-off pulling image "w:1": ErrImagePull: w:1: not found',
+                        }
+                    }
+                )
+            ]
+        ),
+        "ErrImagePull (w:1: not found)",
+    ),
+    "an image that is being pulled again": (
+        pod(containerStatuses=[container({"waiting": {"reason": "ErrImagePull", "message": "w:1: not found"}})]),
+        "ErrImagePull (w:1: not found)",
+    ),
+    "a pod that is going": (
+        {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}} | pod(containerStatuses=[container(ENDED)]),
+        "",
+    ),
     "no node that fits": (
         pod(
             conditions=[
