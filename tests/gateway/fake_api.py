@@ -74,6 +74,11 @@ class FakeApi:
         item = {"metadata": {"resourceVersion": str(self._version)}}
         await self._tell(_Event(self._version, "BOOKMARK", path, item))
 
+    async def garble(self, path: str) -> None:
+        """Put an event into history that nobody can read."""
+        self._version += 1
+        await self._tell(_Event(self._version, "MODIFIED", path, {"metadata": {}}))
+
     def forget_history(self) -> None:
         """Watches from before now get 410."""
         self._version += 1

@@ -1,12 +1,13 @@
 """The table follows the API server, and outlives it."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from diffusion_gateway.routes import Table
 from diffusion_gateway.table_source import TableSource
-from diffusion_gateway.watch import Timing
+from diffusion_gateway.watch import Timing, connect
 from kubernetes.aio import client
 
 from tests.gateway.fake_api import FakeApi
@@ -116,6 +117,18 @@ async def test_when_history_is_gone_it_lists_again_and_drops_what_was_deleted_me
     assert watched.api.lists > lists
 
 
+async def test_an_event_that_cannot_be_read_does_not_come_again_and_again(watched: Watched) -> None:
+    await watched.api.put(MODELS, model_resource(STABLE, generation=1))
+    await watched.begin()
+    await watched.generation(1)
+    await eventually(lambda: watched.api.watches == 2)
+    lists = watched.api.lists
+    await watched.api.garble(MODELS)
+    await watched.api.put(MODELS, model_resource(STABLE, generation=2))
+    await watched.generation(2)
+    assert watched.api.lists == lists + 1
+
+
 async def test_bookmarks_keep_the_place_in_history_fresh(watched: Watched) -> None:
     await watched.api.put(MODELS, model_resource(STABLE, generation=1))
     await watched.begin()
@@ -163,6 +176,24 @@ async def test_only_the_given_namespaces_are_watched(watched: Watched) -> None:
     assert watched.table.models.keys() == {"a/story", "b/story"}
     assert watched.table.find("story") is None
     assert watched.table.find("a/story") is not None
+
+
+async def test_there_may_be_more_namespaces_than_a_pool_has_connections(watched: Watched, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    address = f"http://127.0.0.1:{watched.api.port}"
+    kubeconfig.write_text(
+        f"{{apiVersion: v1, kind: Config, current-context: fake, clusters: [{{name: fake, cluster: {{server: '{address}'}}}}],"
+        " users: [], contexts: [{name: fake, context: {cluster: fake}}]}"
+    )
+    names = [f"team-{number}" for number in range(60)]
+    async with await connect(str(kubeconfig)) as api:
+        source = TableSource(api=api, namespaces=names, on_change=watched.use)
+        task = asyncio.create_task(source.run())
+        try:
+            await eventually(lambda: source.synced and watched.api.watches == 2 * len(names))
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_other_peoples_endpoint_slices_are_not_asked_for(watched: Watched) -> None:

@@ -19,8 +19,10 @@ _log = structlog.get_logger()
 _FIRST_BACKOFF_SECONDS = 0.1
 _LAST_BACKOFF_SECONDS = 5.0
 _GONE = 410
-_FAILURES = (aiohttp.ClientError, client.ApiException, OSError, TimeoutError, ValueError, KeyError, TypeError)
-"""KeyError and TypeError: something between us and the API server answered with JSON of its own."""
+_NO_ANSWER = (aiohttp.ClientError, client.ApiException, config.ConfigException, OSError, TimeoutError)
+"""ConfigException: the service account's token cannot be read now."""
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+"""Something between us and the API server answered with JSON of its own, or the watch reports an error."""
 
 
 class ConfigurationError(Exception):
@@ -49,7 +51,8 @@ async def connect(kubeconfig: str | None) -> client.ApiClient:
     Raises:
         ConfigurationError: neither is there.
     """
-    configuration = client.Configuration()
+    # Each watch holds a connection, and there are two for each namespace: no limit (0) on how many.
+    configuration = client.Configuration(connection_pool_maxsize=0)
     try:
         if kubeconfig is not None:
             await config.load_kube_config(  # type: ignore[no-untyped-call]
@@ -126,8 +129,12 @@ class Watcher(Generic[T]):
             except _HistoryGoneError:
                 self._log.info("list again: the watch's place in history is gone")
                 self._version = None
-            except _FAILURES as error:
+            except _NO_ANSWER as error:
                 self._log.warning("no answer from the API server; keep what was last known", error=repr(error))
+            except _UNREADABLE as error:
+                # From the same place in history the same would come again.
+                self._log.warning("list again: the API server's answer cannot be read", error=repr(error))
+                self._version = None
             if self._version not in (before, None) or clock() - started > _LAST_BACKOFF_SECONDS:
                 backoff = _FIRST_BACKOFF_SECONDS
             # Also after a watch that ended in peace: some server might end each of them at once.
