@@ -11,6 +11,7 @@ from cluster import (
     addresses,
     cgroups,
     configuration,
+    mounts,
     node,
     paths,
     prerequisites,
@@ -101,17 +102,9 @@ def _remove_leftovers(state: StateFolder) -> None:
     sandbox.remove_link(identity.interface)
     cgroups.remove(identity.name)
     if state.root.exists():
-        _require_unmounted(state.root)
+        mounts.require_none(mounts.below(state.root))  # ours live in a namespace that is gone
         with Step(f"remove {state.root}"):
             shutil.rmtree(state.root)
-
-
-def _require_unmounted(folder: Path) -> None:
-    """Our mounts live in a namespace that is gone; were one here, removing the folder would remove what is behind it."""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        target = Path(line.split()[1])
-        if target.is_relative_to(folder):
-            raise ClusterError(f"{target} is a mount: unmount it with `umount {target}`, then try again")
 
 
 def _start(state: StateFolder, built: programs.Programs) -> Instance:

@@ -1,12 +1,14 @@
 """The cache is emptied on request, never under a running cluster."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from cluster import paths, processes, pruning
+from cluster import mounts, paths, processes, pruning
 from cluster.errors import ClusterError
+from cluster.locks import exclusive
 
 
 @pytest.fixture
@@ -20,10 +22,31 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_everything_goes_and_its_size_is_told(cache: Path) -> None:
+    (cache / "hosts").touch()
+
     freed = pruning.prune()
 
-    assert not cache.exists()
+    assert {entry.suffix for entry in cache.iterdir()} == {".lock"}
     assert freed >= 1 << 20
+
+
+def test_a_build_that_is_under_way_is_waited_for(cache: Path) -> None:
+    pruner = threading.Thread(target=pruning.prune)
+    with exclusive(cache / "images.lock", purpose="build images"):
+        pruner.start()
+        pruner.join(0.3)
+        assert (cache / "programs" / "etcd").exists()
+    pruner.join(60)
+    assert not (cache / "programs").exists()
+
+
+def test_nothing_is_removed_through_a_mount(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "below", lambda folder: [cache, cache / "programs"])
+
+    with pytest.raises(ClusterError, match="programs is a mount"):
+        pruning.prune()
+
+    assert (cache / "programs" / "etcd").exists()
 
 
 def test_a_file_with_two_names_counts_once(cache: Path) -> None:
