@@ -161,8 +161,13 @@ def _event(result: InferResult | None, error: InferenceServerException | None) -
         return _from_message(str(error.message()) if error else "an empty response")
     try:
         return EVENT.validate_json(result.as_numpy(EVENT_TENSOR).item())
-    except (ValidationError, AttributeError, ValueError) as problem:
-        return WorkerError(Reason.ENGINE_ERROR, f"the worker sent what is no event: {problem}")
+    except ValidationError as problem:
+        # Not its text: that quotes the event, and the event holds the answer, which no log should.
+        first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the event"
+        return WorkerError(Reason.ENGINE_ERROR, f"the worker sent what is no event: {where}: {first['type']}")
+    except (AttributeError, ValueError) as problem:
+        return WorkerError(Reason.ENGINE_ERROR, f"the worker sent what is no event: {type(problem).__name__}")
 
 
 def _from_message(message: str) -> WorkerError:
