@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from cluster.locks import exclusive
+
 RELEASE = "diffusion-operator"
 NAMESPACE = "diffusion-system"
 CHART = Path(__file__).parent.parent / "charts" / "diffusion-operator"
@@ -28,7 +30,7 @@ class DeployError(RuntimeError):
 class Target:
     """The cluster that commands go to."""
 
-    kubeconfig: Path
+    kubeconfig: Path | None  # None: KUBECONFIG is a list of files, which only the variable can give to kubectl and helm
     context: str | None
     kubectl_path: Path
     helm_path: Path
@@ -46,8 +48,9 @@ class Target:
         programs = {name: shutil.which(name) for name in ("kubectl", "helm")}
         if missing := [name for name, found in programs.items() if not found]:
             raise DeployError(f"KUBE_CONTEXT={context} needs {' and '.join(missing)} on PATH: install and try again")
-        kubeconfig = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-        return cls(Path(kubeconfig), context, Path(programs["kubectl"] or ""), Path(programs["helm"] or ""))
+        files = [Path(file) for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
+        kubeconfig = None if len(files) > 1 else next(iter(files), Path.home() / ".kube" / "config")
+        return cls(kubeconfig, context, Path(programs["kubectl"] or ""), Path(programs["helm"] or ""))
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
         """Run kubectl and return what it printed.
@@ -55,18 +58,28 @@ class Target:
         Raises:
             DeployError: it failed or took longer than `timeout` seconds.
         """
-        flags = ["--kubeconfig", str(self.kubeconfig), *(["--context", self.context] if self.context else [])]
-        return run([str(self.kubectl_path), *flags, *arguments], stdin=stdin, timeout=timeout)
+        return run(self.kubectl_command(*arguments), stdin=stdin, timeout=timeout)
+
+    def kubectl_command(self, *arguments: str) -> list[str]:
+        """Command line of a kubectl that talks to this cluster."""
+        return [str(self.kubectl_path), *self._flags("--context"), *arguments]
 
     def helm(self, *arguments: str, timeout: float = 300) -> str:
         """Run helm and return what it printed; errors as in `kubectl`."""
-        flags = ["--kubeconfig", str(self.kubeconfig), *(["--kube-context", self.context] if self.context else [])]
-        return run([str(self.helm_path), *flags, *arguments], timeout=timeout)
+        return run([str(self.helm_path), *self._flags("--kube-context"), *arguments], timeout=timeout)
 
     def get(self, *arguments: str) -> dict[str, Any]:
         """`kubectl get … -o json`, parsed."""
         parsed: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
         return parsed
+
+    def require_reachable(self) -> None:
+        """Raise DeployError, with kubectl's words, unless the cluster answers."""
+        self.kubectl("get", "--raw", "/version", timeout=30)
+
+    def _flags(self, context_flag: str) -> list[str]:
+        flags = ["--kubeconfig", str(self.kubeconfig)] if self.kubeconfig else []
+        return [*flags, *([context_flag, self.context] if self.context else [])]
 
 
 def run(command: Sequence[str], *, stdin: str | None = None, timeout: float) -> str:
@@ -110,9 +123,22 @@ def install(target: Target, images: Images, *, values: Sequence[str] = ()) -> No
     flags = [flag for setting in settings for flag in ("--set-string", setting)]
     flags += [flag for setting in values for flag in ("--set", setting)]
     namespace = ["--namespace", NAMESPACE, "--create-namespace"]
-    target.helm(
-        "upgrade", RELEASE, str(CHART), "--install", *namespace, "--wait", "--timeout", "5m", *flags, timeout=360
-    )
+    command = ["upgrade", RELEASE, str(CHART), "--install", *namespace, "--wait", "--timeout", "5m", *flags]
+    with exclusive(CHART, purpose="install the chart"):
+        if target.context is None:
+            forget_interrupted_installation(target)
+        target.helm(*command, timeout=360)
+
+
+def forget_interrupted_installation(target: Target) -> None:
+    """Let Helm install again after it was killed (Ctrl-C): it would say that "another operation is in progress".
+
+    On the throw-away cluster nobody but this checkout uses Helm, so an operation that is pending has no process.
+    Elsewhere it may be somebody else's.
+    """
+    pending = "pending-install,pending-upgrade,pending-rollback"
+    selector = f"owner=helm,name={RELEASE},status in ({pending})"
+    target.kubectl("--namespace", NAMESPACE, "delete", "secrets", "--selector", selector)
 
 
 def _image(part: str, reference: str) -> tuple[str, str, str]:

@@ -77,6 +77,7 @@ def prepare() -> Place:
             raise deploy.DeployError(
                 "KUBE_CONTEXT needs REGISTRY=host/prefix, a registry that you may push to and your cluster pulls from"
             )
+        target.require_reachable()  # before the images are built: that takes a while
         place = Place(target, None)
         built, values = images.build(registry=registry), ()
     with Step("install the chart with Helm"):
@@ -95,15 +96,17 @@ def wait_until_ready(target: deploy.Target) -> None:
     deadline = time.monotonic() + READY_SECONDS
     with Step(f"wait for {MODEL} to serve") as step:
         while True:
-            status = target.get("diffusionmodel", MODEL).get("status", {})
+            model = target.get("diffusionmodel", MODEL)
+            status = model.get("status", {})
             ready, message = _condition(status, "Ready")
+            seen = status.get("observedGeneration") == model["metadata"]["generation"]
             percent = sum(
                 arm.get("percent", 0)
                 for arm in status.get("routes", {}).get("arms", [])
                 if arm.get("kind") == "diffusion"
             )
             step.detail = f"{status.get('phase', 'seen by nobody yet')}, diffusion serves {percent} %"
-            if ready and percent:
+            if seen and ready and percent:
                 return
             if time.monotonic() > deadline:
                 raise deploy.DeployError(
@@ -130,9 +133,9 @@ def gateway_address(place: Place) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     target = place.target
-    command = [str(target.kubectl_path), "--kubeconfig", str(target.kubeconfig)]
-    command += ["--context", target.context] if target.context else []
-    command += ["-n", deploy.NAMESPACE, "port-forward", f"service/{deploy.RELEASE}-gateway", f"{port}:80"]
+    command = target.kubectl_command(
+        "-n", deploy.NAMESPACE, "port-forward", f"service/{deploy.RELEASE}-gateway", f"{port}:80"
+    )
     forward = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         _wait_for_port(port, forward)
@@ -197,7 +200,7 @@ def epilogue(place: Place) -> None:
             f"  clean up       kubectl{context} delete dm {MODEL}; helm --kube-context {target.context} -n {deploy.NAMESPACE} uninstall {deploy.RELEASE}"
         )
     else:
-        kubeconfig = os.path.relpath(target.kubeconfig)
+        kubeconfig = os.path.relpath(target.kubeconfig or "")
         lines.append(f"  kubectl        {target.kubectl_path} --kubeconfig {kubeconfig} describe dm {MODEL}")
         lines.append('                 (or: eval "$(.venv/bin/python -m cluster env)" and then plain kubectl and helm)')
         lines.append("  clean up       make clean-cluster")

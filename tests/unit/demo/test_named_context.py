@@ -10,7 +10,7 @@ from examples import demo
 RECORD = """#!/bin/sh
 echo "$(basename $0) $*" >> {log}
 case "$*" in
-  *"-o json"*) echo '{{"status": {{"conditions": [{{"type": "Ready", "status": "True"}}], "routes": {{"arms": [{{"kind": "diffusion", "percent": 100}}]}}}}}}' ;;
+  *"-o json"*) echo '{{"metadata": {{"generation": 2}}, "status": {{"observedGeneration": 2, "conditions": [{{"type": "Ready", "status": "True"}}], "routes": {{"arms": [{{"kind": "diffusion", "percent": 100}}]}}}}}}' ;;
 esac
 """
 
@@ -69,6 +69,36 @@ def test_a_named_context_without_a_registry_is_refused_before_anything_is_applie
 
     assert "REGISTRY=host/prefix" in capsys.readouterr().err
     assert calls() == []
+
+
+def test_a_list_of_kubeconfigs_is_left_to_kubectl_and_helm(calls, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBE_CONTEXT", "kind-dev")
+    monkeypatch.setenv("REGISTRY", "registry.example/me")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}:{tmp_path / 'two'}")
+
+    demo.prepare()
+
+    assert calls()
+    assert all("kind-dev" in line and "--kubeconfig" not in line for line in calls())
+
+
+def test_a_context_that_does_not_answer_is_found_before_images_are_built(calls, monkeypatch, tmp_path):
+    monkeypatch.setenv("KUBE_CONTEXT", "nowhere")
+    monkeypatch.setenv("REGISTRY", "registry.example/me")
+    monkeypatch.setattr(images, "build", lambda registry=None: pytest.fail("built for nobody"))
+    (tmp_path / "bin" / "kubectl").write_text("#!/bin/sh\necho 'context \"nowhere\" does not exist' >&2\nexit 1\n")
+
+    with pytest.raises(deploy.DeployError, match='context "nowhere" does not exist'):
+        demo.prepare()
+
+
+def test_a_pending_release_on_a_cluster_of_the_users_may_be_somebody_elses(calls, monkeypatch):
+    monkeypatch.setenv("KUBE_CONTEXT", "kind-dev")
+    monkeypatch.setenv("REGISTRY", "registry.example/me")
+
+    demo.prepare()
+
+    assert not [line for line in calls() if "delete" in line]
 
 
 def test_a_missing_program_is_named(monkeypatch, tmp_path):
