@@ -50,12 +50,13 @@ def _server(app: ASGIApp) -> _Server:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes any that is free. Raises `ListenError`."""
+    """A socket that takes connections, which wait until they are served; port 0 is any that is free. Raises `ListenError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen()  # now, so that nobody who reads "gateway listens" is refused
     except OSError as error:
         sock.close()
         raise ListenError(f"cannot listen on {host}:{port}: {error.strerror}; is another program there?") from None
