@@ -1,6 +1,7 @@
 """`python -m cluster <command>`: see `--help`."""
 
 import argparse
+import errno
 import sys
 
 from cluster import commands
@@ -15,6 +16,11 @@ def main() -> int:
         return int(arguments.run(arguments) or 0)
     except ClusterError as error:
         sys.stderr.write(f"error: {error}\n")
+        return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        sys.stderr.write(f"error: {error}: free some space, for example with `python -m cluster prune`\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; run the command again to go on\n")

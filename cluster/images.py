@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cluster import base_image, buildah, configuration, debian, lifecycle, paths, prerequisites
 from cluster.deploy import Images
+from cluster.errors import ClusterError
 from cluster.locks import exclusive
 from cluster.progress import Step, say
 
@@ -71,7 +72,7 @@ def _provide_elsewhere(part: str, registry: str) -> str:
 
 def _build(part: str) -> str:
     """Build the image of `part` unless it is there; return its `repository:tag`."""
-    prerequisites.require_root(os.geteuid())
+    prerequisites.require_root_to_build(os.geteuid())
     debian.extend_path()
     debian.ensure(buildah.PACKAGES)
     while True:
@@ -154,7 +155,11 @@ def _registry_has(address: str, name: str) -> bool:
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return False
-        raise
+        raise ClusterError(f"the registry at {address} answers {error.code} {error.reason}: see its log") from error
+    except OSError as error:
+        raise ClusterError(
+            f"the registry at {address} does not answer ({error}): see `python -m cluster status`"
+        ) from error
 
 
 def _containerfile(part: str) -> Path:

@@ -35,6 +35,14 @@ def require_root(user: int) -> None:
         )
 
 
+def require_root_to_build(user: int) -> None:
+    if user != 0:
+        raise MissingPrerequisiteError(
+            "not root: building images needs namespaces and mounts; run with sudo, or build images/Containerfile.* "
+            "with a tool of your own and install the chart as docs/install.md says"
+        )
+
+
 def require_overlay(filesystems: str) -> None:
     """`filesystems` is the text of /proc/filesystems."""
     if "overlay" not in filesystems.split():

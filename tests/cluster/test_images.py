@@ -1,12 +1,14 @@
 """An image is built again when, and only when, something that goes into it has changed."""
 
 import json
+import socket
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from cluster import images, paths, scratch_image
+from cluster.errors import ClusterError
 
 CONTAINERFILE = """\
 FROM debian
@@ -69,3 +71,12 @@ def test_a_program_makes_an_image_of_its_own(tmp_path: Path) -> None:
     assert manifest["RepoTags"] == ["registry.local/pause:1"]
     assert configuration["config"]["Entrypoint"] == ["/pause"]
     assert entry.mode == 0o755
+
+
+def test_a_registry_that_does_not_answer_is_named() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        with pytest.raises(ClusterError, match=f"the registry at {address} does not answer"):
+            images._registry_has(address, "diffusion-worker:0")

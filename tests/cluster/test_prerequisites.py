@@ -1,10 +1,12 @@
 """What is missing is said in one line, with the remedy."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from cluster import cgroups, debian, prerequisites
+from cluster import cgroups, debian, lifecycle, prerequisites
+from cluster.__main__ import main
 from cluster.cgroups import Hierarchy
 from cluster.errors import MissingPrerequisiteError
 
@@ -31,8 +33,32 @@ def test_a_user_who_is_not_root_learns_of_both_ways_out() -> None:
     assert "KUBE_CONTEXT" in one_line(error)
 
 
+def test_a_user_who_only_builds_images_is_not_sent_to_a_cluster_that_is_there() -> None:
+    with pytest.raises(MissingPrerequisiteError) as error:
+        prerequisites.require_root_to_build(1000)
+
+    assert one_line(error).startswith("not root")
+    assert "KUBE_CONTEXT" not in one_line(error)
+
+
 def test_root_is_enough() -> None:
     prerequisites.require_root(0)
+    prerequisites.require_root_to_build(0)
+
+
+def test_a_disk_that_is_full_meanwhile_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/home/me/.cluster/pki/ca.key")
+
+    monkeypatch.setattr(lifecycle, "up", fill)
+    monkeypatch.setattr("sys.argv", ["cluster", "up"])
+
+    assert main() == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "No space left on device: '/home/me/.cluster/pki/ca.key'" in line
+    assert "prune" in line
 
 
 def test_a_full_disk_is_named_with_what_is_free_and_needed(tmp_path: Path) -> None:
