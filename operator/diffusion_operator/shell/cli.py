@@ -73,7 +73,7 @@ def settings_from(arguments: Sequence[str] | None, environment: Mapping[str, str
     if not options.port.isdigit() or not 0 < int(options.port) < 65536:
         top.error(f"--port is {options.port!r}: write a number from 1 to 65535")
     namespaces = options.watch_namespace or environment.get("WATCH_NAMESPACES", "").split(",")
-    service_url = f"http://{options.gateway_service}.{options.namespace}.svc:8080/v1"
+    service_url = f"http://{options.gateway_service}.{options.namespace}.svc/v1"
     settings = OperatorSettings(
         worker_image=options.worker_image,
         namespace=options.namespace,

@@ -13,7 +13,7 @@ def test_two_flags_are_enough() -> None:
         worker_image="worker:1",
         namespace="system",
         gateway_service="diffusion-operator-gateway",
-        gateway_url="http://diffusion-operator-gateway.system.svc:8080/v1",
+        gateway_url="http://diffusion-operator-gateway.system.svc/v1",
     )
     assert (log_format, log_level) == ("json", "info")
 
