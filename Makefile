@@ -8,11 +8,15 @@ BIN := $(VENV)/bin
 PYTHON := $(BIN)/python
 PYTEST := $(BIN)/pytest
 UV_VERSION := 0.13.9
+# The packages are locked for Python 3.11, which the images have too. From 3.13 on there is no numpy below 2, which Triton's stub needs.
+IS_FIT := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
+SYSTEM_PYTHON = $(shell for name in python3.11 python3.12 python3; do if $$name -c '$(IS_FIT)' 2>/dev/null; then command -v $$name; break; fi; done)
 EXTRAS := operator gateway worker dev
 LOCK := uv pip compile pyproject.toml --python-version 3.11 --no-emit-index-url --no-annotate --quiet --custom-compile-command "make lock"
 # One thread per process: torch with two is slow as soon as the cores are shared.
 export OMP_NUM_THREADS ?= 1
 
+.NOTPARALLEL: # the tests share one machine and one cluster
 .PHONY: help setup check format generate lock test test-unit test-api test-e2e test-long demo cluster clean-cluster images clean-cache
 
 help: ## list the targets
@@ -21,8 +25,9 @@ help: ## list the targets
 setup: $(VENV)/installed ## make .venv with everything that development, demo and tests need
 
 $(VENV)/installed: requirements/dev.txt pyproject.toml
-	@command -v python3.11 >/dev/null || command -v python3 >/dev/null || { echo "Python 3.11 or newer is missing: apt-get install python3 python3-venv"; exit 1; }
-	@python3 -m venv $(VENV) 2>/dev/null || { apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && python3 -m venv $(VENV); }
+	@[ -n "$(SYSTEM_PYTHON)" ] || { echo "setup: there is no Python 3.11 or 3.12, for which the packages are locked: apt-get install python3 python3-venv on Debian 12"; exit 1; }
+	@$(SYSTEM_PYTHON) -m venv $(VENV) 2>/dev/null || { [ "$$(id -u)" = 0 ] || { echo "setup: $(SYSTEM_PYTHON) cannot make $(VENV), and you are not root: apt-get install python3-venv"; exit 1; }; \
+	  apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && $(SYSTEM_PYTHON) -m venv $(VENV); }
 	@echo "setup: installing the locked Python packages (torch is large: a few minutes the first time)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(BIN)/uv pip install --quiet --python $(PYTHON) -r requirements/dev.txt
@@ -57,8 +62,10 @@ test-api: setup ## against a real kube-apiserver and etcd: CRD, operator, Helm c
 	$(PYTEST) tests/api tests/chart
 
 test-e2e: setup ## against the throw-away cluster: real pods, Triton, gateway, Helm
-	$(PYTEST) tests/cluster tests/e2e
-	$(PYTHON) -m cluster down
+	@running=$$($(PYTHON) -m cluster status 2>/dev/null || true); failed=0; \
+	  $(PYTEST) tests/cluster tests/e2e || failed=$$?; \
+	  [[ $$running == running* ]] || said=$$($(PYTHON) -m cluster down 2>&1) || { echo "$$said"; failed=1; }; \
+	  exit $$failed
 
 test-long: setup ## what does not fit CI's time: ten idle minutes without a write
 	$(PYTEST) tests/long
