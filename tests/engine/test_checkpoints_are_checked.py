@@ -9,6 +9,7 @@ import torch
 from diffusion_worker.engine import load_engine
 from diffusion_worker.models.checkpoint import open_checkpoint
 from diffusion_worker.models.errors import (
+    CheckpointError,
     CheckpointNotFoundError,
     DeviceError,
     TokenizerError,
@@ -74,6 +75,28 @@ def test_weights_that_are_not_all_there(copy: Path) -> None:
     del weights[lost]
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UnsupportedCheckpointError, match=f"lacks .* {lost}"):
+        load_engine(config_of(copy, "diffusion"))
+
+
+def test_weights_whose_copy_was_interrupted(copy: Path) -> None:
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(UnsupportedCheckpointError, match=r"copy cannot be loaded: .*not fully covered"):
+        load_engine(config_of(copy, "diffusion"))
+
+
+@pytest.mark.parametrize("damage", [{"text_config": None}, {"canvas_length": "long"}])
+def test_a_config_that_makes_no_model(copy: Path, damage: dict[str, object]) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | damage))
+    with pytest.raises(CheckpointError, match="copy cannot be loaded"):
+        load_engine(config_of(copy, "diffusion"))
+
+
+@pytest.mark.parametrize("text", ["", '{"version": "1.0"', '{"added_tokens": [], "model": {"type": "Unknown"}}'])
+def test_a_tokenizer_that_is_damaged(copy: Path, text: str) -> None:
+    (copy / "tokenizer.json").write_text(text)
+    with pytest.raises(TokenizerError, match="copy cannot be loaded"):
         load_engine(config_of(copy, "diffusion"))
 
 

@@ -47,7 +47,7 @@ def open_checkpoint(config: EngineConfig) -> Checkpoint:
             + (f"; {pickled[0]} is pickled, and unpickling can run any code: convert it" if pickled else "")
         )
     device = _device(config.device)
-    text_config = model_config.get("text_config", {})
+    text_config = model_config.get("text_config") or {}
     saved = next((c[k] for c in (model_config, text_config) for k in ("dtype", "torch_dtype") if c.get(k)), "float32")
     return Checkpoint(
         folder=folder,
@@ -71,7 +71,7 @@ def load_weights(checkpoint: Checkpoint, model_class: Any) -> Any:
             trust_remote_code=False,
             output_loading_info=True,
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # SafetensorError of a file cut short, TypeError of an odd config, and whatever else
         raise UnsupportedCheckpointError(f"the weights in {checkpoint.folder} cannot be loaded: {error}") from error
     missing = sorted(report["missing_keys"])
     if missing:

@@ -53,5 +53,5 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise TokenizerError(f"{folder} has no tokenizer.json; save the tokenizer beside the weights")
     try:
         return Tokenizer(AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # the tokenizers library raises bare ones
         raise TokenizerError(f"the tokenizer in {folder} cannot be loaded: {error}") from error
