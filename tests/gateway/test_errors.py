@@ -90,6 +90,23 @@ async def test_more_requests_than_allowed_are_an_overload_and_the_next_one_is_se
         assert (await stack.openai.completions.create(**BODY)).choices[0].text == "x"
 
 
+async def test_long_requests_are_an_overload_before_they_fill_the_memory() -> None:
+    async with started(max_body_bytes=1000) as stack:
+        arm = await stack.arm("stable", hangs(), percent=100)
+        await stack.route(arm)
+        long = BODY | {"prompt": "x" * 950}
+        held = [asyncio.create_task(stack.http.post("/v1/completions", json=long)) for _ in range(16)]
+        await eventually(lambda: len(arm.pods[0].requests) == len(held))
+        refused = await stack.http.post("/v1/completions", json=long)
+        assert refused.status_code == 429
+        assert refused.json()["error"]["code"] == "overloaded"
+        for task in held:
+            task.cancel()
+        await eventually(lambda: stack.metric("requests_in_flight") == 0)
+        arm.pods[0].script = says("x")
+        assert (await stack.http.post("/v1/completions", json=long)).status_code == 200
+
+
 async def test_readiness_follows_the_first_list_and_liveness_does_not(stack: Stack) -> None:
     stack.gateway.synced = lambda: False
     assert (await stack.http.get("/readyz")).status_code == 503

@@ -111,7 +111,12 @@ class _Api:
         trace = trace_of(request)
         trace.is_completion = True
         self._gateway.admit(trace)
-        parsed = parse(await read_body(request, limit=self._gateway.settings.max_body_bytes))
+        body = await read_body(
+            request,
+            limit=self._gateway.settings.max_body_bytes,
+            hold=lambda size: self._gateway.hold(trace, size),
+        )
+        parsed = parse(body)
         table = self._gateway.table
         model = table.find(parsed.model)
         if model is None:

@@ -65,8 +65,8 @@ def trace_of(request: Request) -> Trace:
     return trace
 
 
-async def read_body(request: Request, *, limit: int) -> bytes:
-    """The body. Raises `ApiError` (413, 408)."""
+async def read_body(request: Request, *, limit: int, hold: Callable[[int], None]) -> bytes:
+    """The body. `hold` is told of each piece's size, and may refuse it. Raises `ApiError` (413, 408, or what `hold` raises)."""
     too_large = ApiError(
         413, f"The body is larger than {limit} bytes, which is the limit here.", code="request_too_large"
     )
@@ -77,9 +77,10 @@ async def read_body(request: Request, *, limit: int) -> bytes:
     try:
         async with asyncio.timeout(_BODY_SECONDS):
             async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
+                if len(body) + len(chunk) > limit:
                     raise too_large
+                hold(len(chunk))
+                body += chunk
     except TimeoutError:
         raise ApiError(408, f"The body did not arrive within {_BODY_SECONDS:g} s.", code="request_timeout") from None
     return bytes(body)

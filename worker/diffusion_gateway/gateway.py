@@ -11,6 +11,10 @@ from .routes import Random, Table
 from .settings import Settings
 from .trace import Trace
 
+# Bodies in flight together may be as large as this many of the largest. A request holds up to eight times its body, as objects
+# and as what is sent to the worker: with the chart's defaults that is half of the pod's memory.
+_LARGEST_BODIES = 16
+
 
 class Gateway:
     """One gateway process. Everything runs on one event loop, so plain attributes are consistent."""
@@ -28,6 +32,7 @@ class Gateway:
         self.synced: Callable[[], bool] = lambda: False
         """Whether the table was read from the API server."""
         self._in_flight = 0
+        self._held_bytes = 0
 
     def use_table(self, table: Table) -> None:
         """Put a new table in force, for all requests from now on."""
@@ -49,8 +54,19 @@ class Gateway:
         trace.admitted = True
         self.metrics.in_flight.set(self._in_flight)
 
+    def hold(self, trace: Trace, size: int) -> None:
+        """Count bytes of a completion's body in. Raises `ApiError` (429) when the bodies in flight are too large together."""
+        limit = _LARGEST_BODIES * self.settings.max_body_bytes
+        if self._held_bytes + size > limit:
+            raise overloaded(
+                f"The requests in flight here are {self._held_bytes} bytes long, and {limit} is the limit; try again later."
+            )
+        self._held_bytes += size
+        trace.held_bytes += size
+
     def finish(self, trace: Trace) -> None:
         """A request has ended, in whatever way."""
+        self._held_bytes -= trace.held_bytes
         if trace.admitted:
             self._in_flight -= 1
             self.metrics.in_flight.set(self._in_flight)

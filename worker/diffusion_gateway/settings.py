@@ -110,7 +110,12 @@ def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str]
         metavar="SECONDS",
     )
     flag("max-in-flight", "Requests at the same time; more get 429.", type=_positive(int), metavar="N")
-    flag("max-body-bytes", "Largest request body; larger ones get 413.", type=_positive(int), metavar="BYTES")
+    flag(
+        "max-body-bytes",
+        "Largest request body; larger ones get 413, and more than 16 of them in flight 429.",
+        type=_positive(int),
+        metavar="BYTES",
+    )
     flag("log-format", "json for machines, console for people.", type=_one_of("json", "console"), metavar="FORMAT")
     flag(
         "log-level",

@@ -50,6 +50,8 @@ class Trace:
     client_gone: bool = False
     admitted: bool = False
     """Counted as in flight."""
+    held_bytes: int = 0
+    """Of its body, counted as held."""
 
     @property
     def worker_request_id(self) -> str:
