@@ -37,18 +37,31 @@ def retained(
 ) -> tuple[RevisionStatus, ...]:
     """Revisions that stay: those in `keep`, and those that requests may still be sent to.
 
-    `routes` is the table that is written already, not one that is about to be.
+    `routes` is the table that is written already, not one that is about to be. A revision that never had a ready pod
+    was never in any table: it goes without asking, or edits would pile up pods while a gateway cannot be asked.
     """
     return tuple(
         revision
         for revision in revisions
-        if revision.hash in keep or is_named(revision.hash, routes=routes, observation=observation)
+        if revision.hash in keep
+        or (revision.has_been_ready and is_named(revision.hash, routes=routes, observation=observation))
     )
 
 
-def removable(revisions: Collection[RevisionStatus], *, routes: Routes, observation: Observation) -> frozenset[str]:
-    """Hashes of revisions that have objects, and should and may have none any more."""
-    known = {revision.hash for revision in revisions}
+def removable(
+    revisions: Collection[RevisionStatus],
+    *,
+    stay: Collection[RevisionStatus],
+    routes: Routes,
+    observation: Observation,
+) -> frozenset[str]:
+    """Hashes of revisions that have objects, and should and may have none any more.
+
+    `revisions` are those known until now, `stay` those that are kept.
+    """
+    never_routed = {revision.hash for revision in revisions if not revision.has_been_ready}
     return frozenset(
-        hash_ for hash_ in observation.children - known if not is_named(hash_, routes=routes, observation=observation)
+        hash_
+        for hash_ in observation.children - {revision.hash for revision in stay}
+        if hash_ in never_routed or not is_named(hash_, routes=routes, observation=observation)
     )

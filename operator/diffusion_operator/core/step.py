@@ -93,7 +93,7 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
         routes=routes,
         revisions=list(stay),
     )
-    remove = removable(stay, routes=before.routes, observation=observation)
+    remove = removable(list(revisions.values()), stay=stay, routes=before.routes, observation=observation)
     waits = len(stay) > len(keep) or observation.children - {revision.hash for revision in stay} - remove
     return Decision(
         status=status,

@@ -70,3 +70,16 @@ def test_a_revision_that_never_served_goes_at_once_when_spec_changes() -> None:
         seen([ar(OLD)], children=[diffusion(OLD), diffusion(NEW)]),
     )
     assert changed.remove == {diffusion(OLD)}
+
+
+def test_edits_do_not_pile_up_pods_while_a_gateway_cannot_be_asked() -> None:
+    silent = [gateway(None, answered=False)]
+    model = after(OLD, seen([ar(OLD)], children=[diffusion(OLD)], gateways=silent))
+    made = {ar(OLD), diffusion(OLD)}
+    for steps in range(1, 40):
+        new = a_model(rollout={"initialPercent": 100}, sampler={"maxDenoisingSteps": steps})
+        model = after(model, **new.spec.to_wire())
+        decision = decide(model, seen([ar(OLD)], children=made | {diffusion(new)}, gateways=silent))
+        model = model.model_copy(update={"status": decision.status})
+        made = (made | {diffusion(new)}) - decision.remove
+        assert made == hashes(model) == {ar(OLD), diffusion(new)}
