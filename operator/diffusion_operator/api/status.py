@@ -44,6 +44,10 @@ class ConditionStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
+# The API server takes no longer ones.
+LONGEST_MESSAGE = 4096
+
+
 class Condition(ApiModel):
     """One aspect of the state, as in every Kubernetes API."""
 
@@ -52,7 +56,7 @@ class Condition(ApiModel):
     reason: str = Field(
         max_length=64, description="Why, as one word. docs/reference/conditions.md says what to do about each."
     )
-    message: str = Field(max_length=4096, description="Why, as a sentence with names and numbers.")
+    message: str = Field(max_length=LONGEST_MESSAGE, description="Why, as a sentence with names and numbers.")
     observed_generation: int = Field(description="The metadata.generation that this condition is about.")
     last_transition_time: datetime = Field(description="When status changed last.")
 

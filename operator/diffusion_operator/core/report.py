@@ -7,6 +7,7 @@ from datetime import datetime
 from diffusion_operator.api import conditions as reasons
 from diffusion_operator.api.conditions import Reason
 from diffusion_operator.api.models import Condition, Phase, RevisionStatus
+from diffusion_operator.api.status import LONGEST_MESSAGE
 
 from .observation import NO_PODS, Observation
 from .revision import Wanted
@@ -54,7 +55,7 @@ def invalid(message: str) -> tuple[Finding, ...]:
 def conditions(
     found: Collection[Finding], *, before: Collection[Condition], generation: int, now: datetime
 ) -> list[Condition]:
-    """Conditions from findings. The time of transition stays while the status stays."""
+    """Conditions from findings. The time of transition stays while the status stays; messages too long are cut."""
     earlier = {condition.type: condition for condition in before}
     result = []
     for reason, message in found:
@@ -65,7 +66,7 @@ def conditions(
                 type=reason.type,
                 status=reason.status,
                 reason=reason.name,
-                message=message,
+                message=message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 4]} ...",
                 observed_generation=generation,
                 last_transition_time=old.last_transition_time if unchanged and old else now,
             )

@@ -70,6 +70,14 @@ def test_pods_that_never_start_are_told_with_their_cause() -> None:
     assert "has 0 of 1 pods ready: ErrImagePull (not found)." in message
 
 
+def test_a_refusal_in_many_words_is_cut_to_what_the_api_server_takes() -> None:
+    told = after(MODEL, seen(rejected="denied by the admission webhook: " + "because " * 1000))
+    assert reason(told, "Progressing") == ("False", "ChildRejected")
+    message = next(c.message for c in told.status.conditions if c.type == "Progressing")
+    assert message.startswith("denied by the admission webhook")
+    assert len(message) == 4096
+
+
 def test_the_time_of_transition_moves_with_the_status_only() -> None:
     def ready_since(model: DiffusionModel) -> object:
         return next(c.last_transition_time for c in model.status.conditions if c.type == "Ready")
