@@ -94,6 +94,7 @@ def _tool(arguments: argparse.Namespace) -> None:
 def _env(_arguments: argparse.Namespace) -> None:
     instance = lifecycle.running_instance()
     folders = [instance.programs.folder, tools.path("helm").parent]
+    sys.stdout.write(f"export NO_PROXY={shlex.quote(os.environ['NO_PROXY'])}\n")
     sys.stdout.write(f"export KUBECONFIG={shlex.quote(str(instance.state.kubeconfig))}\n")
     sys.stdout.write(f'export PATH={":".join(shlex.quote(str(folder)) for folder in folders)}:"$PATH"\n')
 

@@ -1,5 +1,6 @@
 """Starting and ending a cluster. Each step can be repeated, so that `up` heals whatever an interrupted one left."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -56,7 +57,16 @@ def running_instance() -> Instance:
     now = status()
     if now.instance is None or now.supervisor is None:
         raise ClusterError("no cluster is running in this checkout: start it with `python -m cluster up`")
+    bypass_proxies(now.instance.addresses)
     return now.instance
+
+
+def bypass_proxies(of: addresses.Addresses) -> None:
+    """A proxy of the environment has no business between us and the node, whoever asks: kubectl, helm, buildah, Python."""
+    for name in ("NO_PROXY", "no_proxy"):
+        known = os.environ.get(name, "").split(",")
+        ours = [of.node, str(of.whole), configuration.REGISTRY_ALIAS]
+        os.environ[name] = ",".join(filter(None, [*known, *(host for host in ours if host not in known)]))
 
 
 def inside(command: Sequence[str], *, all_namespaces: bool = False) -> list[str]:
@@ -79,6 +89,7 @@ def up(accelerators: node.Accelerators = node.NO_ACCELERATORS) -> Instance:
             built = programs.ensure()
             _remove_leftovers(StateFolder.of_this_checkout())
             instance = _start(StateFolder.of_this_checkout(), built)
+            bypass_proxies(instance.addresses)
         node.make_ready(instance, accelerators)
     return instance
 
@@ -138,6 +149,7 @@ def _launch_supervisor(instance: Instance) -> None:
     with subprocess.Popen(
         processes.supervisor_command(instance.state),
         cwd=paths.REPOSITORY,
+        env={name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")},  # out of reach
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=sys.stderr,

@@ -10,8 +10,9 @@ REPOSITORY = SOURCE.parent
 
 def cache() -> Path:
     """The folder that all checkouts share: downloads, compiled programs, image layers."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "diffusion-operator"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # A relative path means nothing to the supervisor, which runs elsewhere; the XDG specification says to ignore it.
+    return (base if base.is_absolute() else Path.home() / ".cache") / "diffusion-operator"
 
 
 @dataclass(frozen=True)
