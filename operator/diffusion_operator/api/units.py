@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 _DURATION = re.compile(r"^([0-9]+(ms|s|m|h))+$")
 _DURATION_PART = re.compile(r"([0-9]+)(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 
 _QUANTITY = re.compile(r"^([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")
 _FACTORS: dict[str | None, Decimal] = {
@@ -30,7 +30,8 @@ def seconds(duration: str) -> float:
     """
     if not _DURATION.match(duration):
         raise ValueError(f"{duration!r} is not a duration: {DURATION_REMEDY}")
-    return sum(int(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(duration))
+    # Whole numbers until the end: 0.006 + 0.087 + 0.007 is more than 0.1.
+    return sum(int(number) * _MILLISECONDS[unit] for number, unit in _DURATION_PART.findall(duration)) / 1000
 
 
 def amount(quantity: str | int) -> Decimal:

@@ -15,6 +15,10 @@ def test_durations_are_read_in_seconds(text: str, value: float) -> None:
     assert seconds(text) == pytest.approx(value)
 
 
+def test_parts_of_a_longest_duration_do_not_add_up_to_more() -> None:
+    assert seconds("6ms87ms7ms") == seconds("100ms")
+
+
 @pytest.mark.parametrize("text", ["", "24", "7d", "one hour", "-5s", "1.5h", "5 s", "h"])
 def test_what_is_no_duration_is_refused_with_a_remedy(text: str) -> None:
     with pytest.raises(ValueError, match="such as 50ms, 30s or 24h"):
