@@ -1,6 +1,7 @@
 """One cluster, one release and one storyteller for all tests of this folder; each leaves them Ready for the next."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,9 +20,7 @@ class Cluster:
     """What tests ask of the cluster, in their own words."""
 
     def __init__(self, place: demo.Place) -> None:
-        assert place.url is not None, (
-            "these tests restart pods: run them on the throw-away cluster, without KUBE_CONTEXT"
-        )
+        assert place.url is not None
         self.target = place.target
         self.url: str = place.url
 
@@ -91,6 +90,8 @@ def eventually(holds: Callable[[], Any], what: str, *, within: float = 240) -> A
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """The throw-away cluster with the chart and a serving storyteller."""
+    if os.environ.get("KUBE_CONTEXT"):
+        pytest.fail("these tests kill pods: run them on the throw-away cluster, without KUBE_CONTEXT")
     found = Cluster(demo.prepare())
     eventually(found.everything_is_ready, "operator, gateways and both arms are ready")
     yield found
