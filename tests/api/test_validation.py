@@ -64,6 +64,9 @@ WRONG = {
         resource(limits={"requestTimeout": "one minute"}), ("spec.limits.requestTimeout", "such as 50ms, 30s or 24h")
     ),
     "a duration of days": Wrong(resource(rollout={"maxHold": "7d"}), ("spec.rollout.maxHold", "a week is 168h")),
+    "a duration of ages": Wrong(
+        resource(limits={"requestTimeout": "99999999h"}), ("spec.limits.requestTimeout", "such as 30s")
+    ),
     "no time at all": Wrong(resource(limits={"requestTimeout": "0s"}), ("spec.limits.requestTimeout", "such as 30s")),
     "a long batch window": Wrong(resource(limits={"batchWindow": "2s"}), ("spec.limits.batchWindow", "0ms to 100ms")),
     "an unknown field": Wrong(resource(temperature=1), ("spec.temperature", "unknown field")),
