@@ -6,6 +6,7 @@ delete` works with the operator gone.
 """
 
 import asyncio
+import math
 import random
 from dataclasses import dataclass, field
 
@@ -97,8 +98,10 @@ class Loops:
     async def _run(self, key: Key, loop: _Loop) -> None:
         while True:
             loop.wake.clear()
-            loop.due = clock.monotonic() + _LONGEST_PASS_SECONDS
+            # Whoever waits for a slot is late by no fault of its own: those that have one are watched.
+            loop.due = math.inf
             async with self._slots:
+                loop.due = clock.monotonic() + _LONGEST_PASS_SECONDS
                 pause = await self._pass(key, loop)
             if pause is None:
                 if loop.wake.is_set():

@@ -190,6 +190,23 @@ async def test_a_pass_that_hangs_is_ended_and_the_loop_goes_on() -> None:
 
 
 @pytest.mark.looptime
+async def test_loops_that_wait_for_their_turn_while_the_api_server_is_silent_are_not_overdue() -> None:
+    class Slow(Scripted):
+        async def run_once(self, namespace: str, name: str, *, rejected: str = "") -> Passed:
+            await asyncio.sleep(200)
+            return await super().run_once(namespace, name, rejected=rejected)
+
+    reconciler = Slow(TransientError("no answer"))
+    loops = Loops(reconciler, Metrics())
+    for number in range(100):
+        loops.wake_or_start("stories", f"story-{number}")
+    for _ in range(12):
+        await asyncio.sleep(100)
+        assert loops.overdue() == []
+    await loops.stop()
+
+
+@pytest.mark.looptime
 async def test_a_loop_that_does_not_tick_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
     reconciler = Scripted(SERVING)
     loops = running(reconciler)
