@@ -32,6 +32,8 @@ $(VENV)/installed: requirements/dev.txt pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(BIN)/uv pip install --quiet --python $(PYTHON) -r requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --python $(PYTHON) --no-deps -e .
+	@$(PYTHON) -c 'from diffusion_worker.triton.installation import find_triton; find_triton()' 2>/dev/null || [ "$$(id -u)" != 0 ] || \
+	  { apt-get update -qq && apt-get install -y -qq libpython3.11 >/dev/null; } # Triton's stub loads it, Debian's Python does not bring it
 	@touch $@
 
 check: setup ## format, lint, types, layers, generated files (under a minute)

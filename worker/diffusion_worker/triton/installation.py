@@ -1,5 +1,6 @@
 """Where Triton is: in its own image, or in the `nvidia-pytriton` wheel on a developer's machine."""
 
+import ctypes
 import importlib.util
 import os
 import sys
@@ -62,9 +63,22 @@ def _in_the_wheel(home: Path) -> Triton:
     stub = wheel / "python_backend_stubs" / version / _STUB
     if not os.access(stub, os.X_OK):
         raise LaunchError(f"{stub} is missing or not executable: this nvidia-pytriton has no stub for Python {version}")
+    _require_libpython(f"libpython{version}.so.1.0", package=f"libpython{version}")
     library_and_module = (path for path in (wheel / "backends" / "python").iterdir() if path.is_file())
     return Triton(
         server=wheel / "bin" / "tritonserver",
         python_backend=(*sorted(library_and_module), stub),
         library_folders=(package.parent / "nvidia_pytriton.libs",),
     )
+
+
+def _require_libpython(library: str, *, package: str) -> None:
+    """Debian's Python does without its library; without it the stub ends before it can say why."""
+    if (Path(sysconfig.get_config_var("LIBDIR")) / library).exists():
+        return
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        raise LaunchError(
+            f"{library} is missing, which Triton's python stub loads: apt-get install {package}"
+        ) from error
