@@ -11,6 +11,8 @@ from cluster.instance import Instance
 
 from .conftest import Checkout
 
+# A minimal Debian has no pgrep.
+KILL_ETCD = 'for p in /proc/[0-9]*; do if [ "$(cat $p/comm)" = etcd ]; then kill -9 ${p#/proc/}; fi; done'
 Eventually = Callable[[Callable[[], bool], str], None]
 
 
@@ -63,7 +65,7 @@ def test_writes_are_counted_in_the_audit_log(checkout: Checkout, eventually: Eve
 
 
 def test_a_program_that_crashes_is_started_again(checkout: Checkout, eventually: Eventually) -> None:
-    checkout.run("exec", "--inside", "--", "sh", "-c", "kill -9 $(pgrep -x etcd)")
+    checkout.run("exec", "--inside", "--", "sh", "-c", KILL_ETCD)
 
     eventually(lambda: "etcd ended with status -9" in checkout.state.supervisor_log.read_text(), "the crash is logged")
     assert "already running" in checkout.run("up")
