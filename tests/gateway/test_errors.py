@@ -115,6 +115,17 @@ async def test_readiness_follows_the_first_list_and_liveness_does_not(stack: Sta
     assert (await stack.http.get("/readyz")).status_code == 200
 
 
+async def test_before_the_first_list_a_model_is_not_said_to_be_missing(stack: Stack) -> None:
+    await stack.route(await stack.arm("stable", says("x"), percent=100))
+    stack.gateway.synced = lambda: False
+    for method, path in (("POST", "/v1/completions"), ("GET", "/v1/models/other"), ("GET", "/v1/models")):
+        response = await stack.http.request(method, path, json=BODY | {"model": "other"})
+        assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    assert (await stack.http.post("/v1/completions", json=BODY)).status_code == 200
+    stack.gateway.synced = lambda: True
+    assert (await stack.http.post("/v1/completions", json=BODY | {"model": "other"})).status_code == 404
+
+
 async def test_a_mistake_of_ours_is_an_error_in_openais_form_too(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     await stack.route(await stack.arm("stable", says("x"), percent=100))
     monkeypatch.setattr(stack.gateway, "dispatcher", None)

@@ -15,9 +15,10 @@ from starlette.routing import Route
 from .dispatch import Answer, Question
 from .edge import EXCEPTION_HANDLERS, EventStreamResponse, Traced, read_body, trace_of, unless_client_leaves
 from .gateway import Gateway
-from .openai.errors import invalid_parameter, model_not_found
+from .openai.errors import ApiError, invalid_parameter, model_not_found, unavailable
 from .openai.requests import ChatOrCompletion, parse_chat, parse_completion
 from .openai.responses import AnswerHead, model_card, model_list
+from .routes import Model
 from .stream import server_sent_events, whole_answer
 from .trace import Trace
 
@@ -91,13 +92,15 @@ class _Api:
         self._gateway = gateway
 
     async def list_models(self, _: Request) -> Response:
+        if not self._gateway.synced():
+            raise _still_reading()
         served = self._gateway.table.served()
         return JSONResponse(model_list([model_card(name, created=model.created) for name, model in served]))
 
     async def show_model(self, request: Request) -> Response:
         name = request.path_params["name"]
-        model = self._gateway.table.find(name)
-        if model is None or not model.arms:
+        model = self._find(name)
+        if not model.arms:
             raise model_not_found(name)
         return JSONResponse(model_card(name, created=model.created))
 
@@ -118,10 +121,7 @@ class _Api:
         )
         parsed = parse(body)
         table = self._gateway.table
-        model = table.find(parsed.model)
-        if model is None:
-            raise model_not_found(parsed.model)
-        trace.model = model
+        model = trace.model = self._find(parsed.model)
         # Drawn here, so that a second arm gets the same seed and the fingerprint is known from the first chunk on.
         seed = secrets.randbits(48) if parsed.seed is None else parsed.seed
         deadline = trace.started + self._gateway.settings.request_timeout_seconds
@@ -158,6 +158,18 @@ class _Api:
             timeout_seconds=max(0.0, deadline - time.monotonic()) + _SLOW_READER_SECONDS,
             headers=headers,
         )
+
+    def _find(self, name: str) -> Model:
+        """The model of a name. Raises `ApiError` (404; 503 while it is not known yet what there is)."""
+        model = self._gateway.table.find(name)
+        if model is None:
+            # Clients give up at a 404, and a container that was restarted may get requests before its pod is unready.
+            raise model_not_found(name) if self._gateway.synced() else _still_reading()
+        return model
+
+
+def _still_reading() -> ApiError:
+    return unavailable("The gateway has just started and does not know all models yet. Try again.")
 
 
 def _close(answer: Answer, trace: Trace) -> None:
