@@ -13,7 +13,8 @@ from cluster import debian, paths
 from cluster.errors import ClusterError
 from cluster.progress import Step
 
-PACKAGES = ("buildah", "debootstrap", "iproute2", "mount")
+# netavark: no build uses it, but a storage that was first used where it is installed asks for it ever after.
+PACKAGES = ("buildah", "debootstrap", "iproute2", "mount", "netavark")
 REGISTRY_NAME = "registry.local:5000"
 _STORAGE = Path("/var/lib/containers")
 _RUNTIME = Path("/run/containers")
