@@ -57,7 +57,7 @@ def _compile(folder: Path) -> None:
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     command = ["go", "install", "-v", "-trimpath", "-tags", _TAGS, "-ldflags", "-s -w"]
-    with Step(f"compile Prometheus {_VERSION.removeprefix('v0.')} (once per machine; minutes)") as step:
+    with Step(f"compile Prometheus {_VERSION} (once per machine; minutes)") as step:
         command.append(f"{_MODULE}/cmd/prometheus@{_VERSION}")
         programs.run_go(command, step, environment={"GOBIN": str(unfinished), "GOFLAGS": ""})
     unfinished.rename(folder)
