@@ -6,6 +6,7 @@ All checkouts share the layers; the host's own container storage, hosts file and
 import os
 import re
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from cluster.progress import Step
 # netavark: no build uses it, but a storage that was first used where it is installed asks for it ever after.
 PACKAGES = ("buildah", "debootstrap", "iproute2", "mount", "netavark")
 REGISTRY_NAME = "registry.local:5000"
+_ATTEMPTS = 5
+# Buildah runs a sealed copy of itself from memory. Where the kernel holds a page of the copy in that moment, it gives up.
+_PASSING_FAULT = "sealing memfd copy"
 _STORAGE = Path("/var/lib/containers")
 _RUNTIME = Path("/run/containers")
 _ENTER = """
@@ -76,9 +80,21 @@ def remove(reference: str) -> None:
 def run(command: Sequence[str], step: Step, *, registry_address: str | None = None) -> None:
     """Run `command` in the namespace; show its last line as the step's detail, and all of it in the error."""
     debian.ensure(PACKAGES)
+    for attempt in range(_ATTEMPTS):
+        status, lines = _run_once(_entered(command, registry_address), step)
+        if status == 0:
+            return
+        if attempt + 1 == _ATTEMPTS or not any(_PASSING_FAULT in line for line in lines):
+            break
+        time.sleep(1)
+    tail = "\n  ".join(lines)
+    raise ClusterError(f"{step.title}: failed with status {status}; the last lines were\n  {tail}")
+
+
+def _run_once(command: Sequence[str], step: Step) -> tuple[int, list[str]]:
     lines: list[str] = []
     with subprocess.Popen(
-        _entered(command, registry_address),
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -93,9 +109,7 @@ def run(command: Sequence[str], step: Step, *, registry_address: str | None = No
             if re.match(r"STEP \d+/\d+|Copying|Writing", line):
                 step.detail = " ".join(line.split())[:90]
     step.detail = ""
-    if process.returncode != 0:
-        tail = "\n  ".join(lines)
-        raise ClusterError(f"{step.title}: failed with status {process.returncode}; the last lines were\n  {tail}")
+    return process.returncode, lines
 
 
 def _entered(command: Sequence[str], registry_address: str | None) -> list[str]:
