@@ -5,22 +5,11 @@ import time
 
 import pytest
 
-from cluster.paths import REPOSITORY, StateFolder
+from cluster.paths import REPOSITORY
+from tests.audit import operator_writes
 
 EXAMPLE = REPOSITORY / "examples" / "storyteller.yaml"
 KINDS = "deployments,replicasets,pods,services,configmaps,endpointslices"
-
-
-def operator_writes() -> int:
-    """Requests that changed something, by the operator's service account, from the API server's audit log."""
-    count = 0
-    with StateFolder.of_this_checkout().audit_log.open() as log:
-        for line in log:
-            event = json.loads(line)
-            user = event.get("user", {}).get("username", "")
-            written = event.get("verb") in {"create", "update", "patch", "delete", "deletecollection"}
-            count += written and event.get("stage") == "ResponseComplete" and user.endswith(":diffusion-operator")
-    return count
 
 
 def revision(cluster, role):
