@@ -3,7 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -84,7 +84,7 @@ def test_the_model_list_names_the_model(cluster):
 
 def test_more_requests_than_rows_all_end_in_an_answer_or_a_429_with_retry_after(cluster):
     body = {"model": MODEL, "prompt": "Once upon a time", "max_tokens": 32}
-    with httpx.Client(base_url=cluster.url, timeout=120) as client, ThreadPoolExecutor(24) as pool:
+    with httpx2.Client(base_url=cluster.url, timeout=120) as client, ThreadPoolExecutor(24) as pool:
         answers = list(pool.map(lambda _: client.post("/v1/completions", json=body), range(48)))
 
     assert {answer.status_code for answer in answers} <= {200, 429}
@@ -95,7 +95,7 @@ def test_more_requests_than_rows_all_end_in_an_answer_or_a_429_with_retry_after(
 
 
 def test_metrics_of_gateway_and_worker_count_the_requests(cluster):
-    gateway = httpx.get(f"{cluster.url}/metrics", timeout=30).text
+    gateway = httpx2.get(f"{cluster.url}/metrics", timeout=30).text
     assert "diffusion_gateway_requests_total" in gateway
     selector = "serving.diffusion-operator.dev/kind=diffusion,serving.diffusion-operator.dev/model=storyteller"
     pod = cluster.ready_pods(selector)[0]

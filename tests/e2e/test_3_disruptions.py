@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
-import httpx
+import httpx2
 import openai
 import pytest
 
@@ -78,7 +78,7 @@ class Load:
             # APIStatusError and SSE error events carry our words; a cut connection is one too.
             self.outcomes.clear_errors.append(f"{type(error).__name__}: {error}")
             time.sleep(0.2)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             self.outcomes.clear_errors.append(f"{type(error).__name__}: {error}")
             time.sleep(0.2)
 

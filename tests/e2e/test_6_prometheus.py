@@ -1,6 +1,6 @@
 """A real Prometheus finds every part by its pod annotations, and the numbers carry model, revision and kind."""
 
-import httpx
+import httpx2
 
 from cluster import lifecycle, prometheus
 
@@ -10,7 +10,7 @@ def test_prometheus_scrapes_gateways_operator_and_workers_of_both_kinds(cluster,
     stable = cluster.arms()[0]["revision"]
 
     def query(expression):
-        answer = httpx.get(f"{url}/api/v1/query", params={"query": expression}, timeout=30, trust_env=False)
+        answer = httpx2.get(f"{url}/api/v1/query", params={"query": expression}, timeout=30, trust_env=False)
         return [series["metric"] for series in answer.json()["data"]["result"]]
 
     eventually(lambda: len(query("up == 1")) >= 5, "two gateways, the operator and two workers are scraped")
