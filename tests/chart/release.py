@@ -109,6 +109,16 @@ class Release:
         stored = self.custom.get_namespaced_custom_object(*_MODELS, "storyteller")
         return str(stored["metadata"]["uid"])
 
+    def canary_serves(self) -> bool:
+        """Whether the operator has said that the revision of the example's present spec has its share."""
+        stored = self.custom.get_namespaced_custom_object(*_MODELS, "storyteller")
+        return any(
+            condition["type"] == "Progressing"
+            and condition["reason"] == "CanaryServing"
+            and condition["observedGeneration"] == stored["metadata"]["generation"]
+            for condition in stored.get("status", {}).get("conditions", [])
+        )
+
     def patch_model(self, patch: dict[str, Any]) -> None:
         """Merge a patch into the example."""
         self.custom.patch_namespaced_custom_object(*_MODELS, "storyteller", patch)
