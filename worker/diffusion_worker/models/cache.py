@@ -28,11 +28,6 @@ class KVCache:
     rows: int = 0
     _layers: list[_LayerStorage] = field(default_factory=list)
 
-    @property
-    def bytes_held(self) -> int:
-        """Bytes of the storage, used or not."""
-        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._layers)
-
     def take_slot(self) -> int:
         """The next free slot. Its content is zero."""
         if self.rows == self.max_rows:
