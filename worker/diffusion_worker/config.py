@@ -12,19 +12,68 @@ class EngineKind(StrEnum):
     AR = "ar"
 
 
-class SamplerConfig(BaseModel):
-    """How a canvas is denoised. None means: as the checkpoint's generation_config.json says."""
+class SamplerName(StrEnum):
+    """Ways to denoise a canvas; each is one module of `diffusion_worker.samplers`."""
+
+    ENTROPY_BOUND = "entropy_bound"
+    DISCRETE_DDIM = "discrete_ddim"
+    BLOCK_REFINEMENT = "block_refinement"
+    LOW_CONFIDENCE = "low_confidence"
+
+
+class Schedule(StrEnum):
+    """How the denoising steps are spaced in time."""
+
+    LINEAR = "linear"
+    COSINE = "cosine"
+
+
+class SamplerSettings(BaseModel):
+    """What a request may say about how its canvases are denoised. None: as the model's resource, else its checkpoint, says.
+
+    Which sampler honours which setting is in `docs/samplers.md`; one that it cannot honour is refused.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = "entropy_bound"
-    max_denoising_steps: int | None = Field(default=None, ge=1)
-    temperature_min: float | None = Field(default=None, gt=0)
-    temperature_max: float | None = Field(default=None, gt=0)
+    name: SamplerName | None = None
+    max_denoising_steps: int | None = Field(default=None, ge=1, le=1024)
+    schedule: Schedule | None = None
+    adaptive: bool | None = Field(
+        default=None, description="Skip ahead in time when the canvas has settled: large steps early, fewer in all."
+    )
+    temperature_min: float | None = Field(default=None, gt=0, le=4, description="At the last step.")
+    temperature_max: float | None = Field(default=None, gt=0, le=4, description="At the first step.")
     top_p: float | None = Field(default=None, gt=0, le=1)
-    entropy_bound: float | None = Field(default=None, gt=0)
-    stability_threshold: int | None = Field(default=None, ge=0)
-    confidence_threshold: float | None = Field(default=None, ge=0)
+    guidance_scale: float | None = Field(default=None, ge=0, le=10, description="0: off, and costs nothing.")
+    deterministic: bool | None = Field(
+        default=None, description="No random numbers decide: most likely tokens, and DDIM instead of DDPM."
+    )
+    stochasticity: float | None = Field(
+        default=None, ge=0, le=1, description="discrete_ddim: from 0 (DDIM) to 1 (DDPM, the full posterior)."
+    )
+    stability_threshold: int | None = Field(
+        default=None, ge=0, le=64, description="Steps for which the most likely canvas must not change."
+    )
+    confidence_threshold: float | None = Field(
+        default=None, ge=0, description="Nats: mean entropy of a canvas below which it may be committed early."
+    )
+    entropy_bound: float | None = Field(default=None, gt=0, description="Nats that entropy_bound accepts per step.")
+    accept_threshold: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="block_refinement, low_confidence: a token this likely is accepted beyond the step's quota. "
+        "1: never (static).",
+    )
+
+
+class SamplerConfig(SamplerSettings):
+    """What a resource says about it: settings that requests may override, and those that they may not."""
+
+    canvas_length: int | None = Field(
+        default=None, ge=8, le=1024, description="Tokens per canvas. None: the length the model was trained with."
+    )
 
 
 class EngineConfig(BaseModel):
@@ -53,3 +102,11 @@ class EngineConfig(BaseModel):
         default=0.05, ge=0, le=0.1, description="How long an idle engine waits for company. Never delays a running one."
     )
     sampler: SamplerConfig = SamplerConfig()
+    full_attention_window: int | None = Field(
+        default=None,
+        ge=1,
+        description="Full-attention layers see only this many of the last committed tokens, and the sink. None: all.",
+    )
+    full_attention_sink: int = Field(
+        default=0, ge=0, description="With a window: tokens at the beginning that stay visible."
+    )

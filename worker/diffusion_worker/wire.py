@@ -1,12 +1,14 @@
 """What passes between gateway and worker: one request, then events until a finish or an error.
 
-Both ends import this module and nothing else of each other, so it must stay free of torch. The JSON is one BYTES
+Both ends import this module and `config` and nothing else of each other, so both must stay free of torch. The JSON is one BYTES
 element in Triton's tensors `request` and `event`: optional tensors would split Triton's batches, and release 2.51 knows no response parameters.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+from diffusion_worker.config import SamplerSettings
 
 MODEL_NAME = "dlm"
 REQUEST_TENSOR = "request"
@@ -41,6 +43,9 @@ class GenerateRequest(BaseModel):
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
     seed: int | None = Field(default=None, ge=0, lt=2**63, description="None: the worker draws one and returns it.")
     stop: list[str] = Field(default_factory=list, max_length=4)
+    sampler: SamplerSettings = Field(
+        default=SamplerSettings(), description="For a diffusion arm; an autoregressive arm has no canvases to denoise."
+    )
 
     @model_validator(mode="after")
     def _has_one_prompt(self) -> "GenerateRequest":

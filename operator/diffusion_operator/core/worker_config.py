@@ -2,7 +2,7 @@
 
 import math
 
-from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig
+from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig, SamplerName
 
 from diffusion_operator.api.models import ArmKind, RevisionStatus, RevisionTemplate, Sampler
 from diffusion_operator.api.units import amount, seconds
@@ -48,7 +48,7 @@ def engine_config(model: str, revision: RevisionStatus) -> EngineConfig:
 def _sampler(sampler: Sampler) -> SamplerConfig:
     temperature = sampler.temperature
     return SamplerConfig(
-        name=sampler.name or "entropy_bound",
+        name=SamplerName(sampler.name or SamplerName.ENTROPY_BOUND),
         max_denoising_steps=sampler.max_denoising_steps,
         temperature_min=temperature and temperature.min,
         temperature_max=temperature and temperature.max,

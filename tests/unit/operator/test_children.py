@@ -103,7 +103,7 @@ def test_triton_is_told_where_the_model_runs(gpus: int, kind: str) -> None:
 def test_the_engine_gets_what_the_spec_says() -> None:
     model, found = made(**SPECS["with every sampler field"])
     engine = config(model, found, diffusion(model))
-    assert engine.sampler.model_dump() == {
+    assert engine.sampler.model_dump(exclude_none=True) == {
         "name": "entropy_bound",
         "max_denoising_steps": 20,
         "temperature_min": 0.8,

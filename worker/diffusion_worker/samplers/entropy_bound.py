@@ -6,11 +6,11 @@ random token. Acceptance is decided anew in every step. Follows transformers' `E
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 
-from diffusion_worker.config import SamplerConfig
+from diffusion_worker.config import SamplerConfig, SamplerName
 from diffusion_worker.samplers.errors import SamplerError
 
 
@@ -28,9 +28,10 @@ class EntropyBoundSettings:
 
     def overridden_by(self, config: SamplerConfig) -> "EntropyBoundSettings":
         """These settings where the resource sets none; SamplerError for another sampler or a rising temperature."""
-        if config.name != "entropy_bound":
+        if config.name not in (None, SamplerName.ENTROPY_BOUND):
             raise SamplerError(f"there is no sampler {config.name}; this worker has entropy_bound")
-        given = {name: value for name, value in config.model_dump(exclude={"name"}).items() if value is not None}
+        known = {field.name for field in fields(self)}
+        given = {name: value for name, value in config.model_dump(include=known).items() if value is not None}
         settings = replace(self, **given)
         if settings.temperature_max < settings.temperature_min:
             raise SamplerError(
