@@ -2,6 +2,8 @@
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from diffusion_worker.config import EngineConfig
@@ -43,9 +45,10 @@ def parse_hub_source(source: str, revision: str | None) -> tuple[str, str | None
     return repository, revision or inline or None
 
 
-def _download(repository: str, revision: str | None, cache: Path) -> Path:
+@contextmanager
+def hub_errors(name: str, *, cache: Path) -> Iterator[None]:
+    """SourceError, with its remedy, for whatever goes wrong on the hub with the repository `name`."""
     # Imported here: a worker with a local checkpoint starts without it.
-    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
@@ -54,16 +57,14 @@ def _download(repository: str, revision: str | None, cache: Path) -> Path:
         RevisionNotFoundError,
     )
 
-    name = f"{_HUB}{repository}@{revision}" if revision else f"{_HUB}{repository}"
-    _log.info("downloading %s into %s", name, cache)
-    progress = _Progress(cache)
     try:
-        folder = snapshot_download(repository, revision=revision, cache_dir=cache, allow_patterns=list(_FILES))
+        yield
     except GatedRepoError as error:
         raise SourceError(
             f"{name} is gated: accept its terms on the hub, and give the worker a token of that account in HF_TOKEN"
         ) from error
     except RevisionNotFoundError as error:
+        repository, _, revision = name.removeprefix(_HUB).partition("@")
         raise SourceError(f"{repository} has no revision {revision}; use a commit, branch or tag of it") from error
     except RepositoryNotFoundError as error:
         raise SourceError(
@@ -76,6 +77,22 @@ def _download(repository: str, revision: str | None, cache: Path) -> Path:
     except (HfHubHTTPError, OSError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise SourceError(f"{name} cannot be downloaded: {reason}") from error
+
+
+def hub_name(repository: str, revision: str | None) -> str:
+    """The source as messages name it."""
+    return f"{_HUB}{repository}@{revision}" if revision else f"{_HUB}{repository}"
+
+
+def _download(repository: str, revision: str | None, cache: Path) -> Path:
+    from huggingface_hub import snapshot_download
+
+    name = hub_name(repository, revision)
+    _log.info("downloading %s into %s", name, cache)
+    progress = _Progress(cache)
+    try:
+        with hub_errors(name, cache=cache):
+            folder = snapshot_download(repository, revision=revision, cache_dir=cache, allow_patterns=list(_FILES))
     finally:
         progress.stop()
     if not any(Path(folder).glob("*.safetensors")):
