@@ -19,7 +19,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         level=logging.INFO if options.command == "serve" else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    return _serve(options) if options.command == "serve" else _generate(options)
+    match options.command:
+        case "serve":
+            return _serve(options)
+        case "inspect":
+            return _inspect(options)
+        case _:
+            return _generate(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -32,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_serve(commands)
     _add_generate(commands)
+    _add_inspect(commands)
     return parser
 
 
@@ -95,6 +102,31 @@ def _add_generate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     generate.add_argument("--seed", type=int, default=None, help="None: drawn, and printed at the end")
     generate.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run")
     generate.add_argument("--threads", type=int, default=1, metavar="N", help="torch's threads on CPU")
+
+
+def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from diffusion_worker.inspect.command import add_arguments
+
+    add_arguments(
+        commands.add_parser(
+            "inspect",
+            help="tell what a checkpoint is, without loading it",
+            description="Reads config.json and the headers of the weights: parameters, layers, vocabulary, canvas and all else "
+            "that decides how much memory the model needs. Ends with 2 when the source cannot be read.",
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        )
+    )
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from diffusion_worker.inspect.command import inspect
+    from diffusion_worker.inspect.errors import InspectError
+
+    try:
+        sys.stdout.write(inspect(options))
+    except InspectError as error:
+        return _refuse(error)
+    return 0
 
 
 def _serve(options: argparse.Namespace) -> int:
