@@ -17,8 +17,8 @@ def inspect_hub(repository: str, revision: str | None, *, cache: Path) -> ModelF
     A token is taken from HF_TOKEN. Raises InspectError.
     """
     # Imported here: a local checkpoint is inspected without it.
-    from huggingface_hub.errors import (
-        HTTPError,  # type: ignore[attr-defined]  # the transport's, under either of its names
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError is its transport's, httpx or httpx2
+        HTTPError,
         SafetensorsParsingError,
     )
 
