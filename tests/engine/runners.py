@@ -9,6 +9,7 @@ from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import StepResult
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
+from diffusion_worker.wire import GenerateRequest
 
 
 def diffusion_runner(
@@ -39,6 +40,10 @@ class WatchedRunner:
         self.eos_token_ids = runner.eos_token_ids
         self.max_batch_size = runner.max_batch_size
         self.slots_taken = 0
+
+    def check(self, request: GenerateRequest) -> None:
+        """Pass on."""
+        self._runner.check(request)
 
     def admit(self, row: Row) -> None:
         """Count and pass on."""

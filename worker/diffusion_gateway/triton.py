@@ -18,6 +18,7 @@ from diffusion_worker.wire import (
     ErrorEvent,
     FinishEvent,
     GenerateRequest,
+    encode_request,
 )
 from pydantic import ValidationError
 from tritonclient.grpc import InferInput, InferResult
@@ -152,7 +153,7 @@ async def _read_tail(call: Any) -> None:
 
 async def _one(request: GenerateRequest) -> AsyncIterator[dict[str, Any]]:
     tensor = InferInput(REQUEST_TENSOR, [1, 1], "BYTES")
-    tensor.set_data_from_numpy(np.array([[request.model_dump_json(exclude_none=True).encode()]], dtype=np.object_))
+    tensor.set_data_from_numpy(np.array([[encode_request(request)]], dtype=np.object_))
     yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": request.request_id}
 
 

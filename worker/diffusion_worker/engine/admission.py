@@ -4,8 +4,9 @@ import logging
 import secrets
 
 from diffusion_worker.engine.output import Output
+from diffusion_worker.engine.penalties import LogitShifts
 from diffusion_worker.engine.row import Emit, Row
-from diffusion_worker.engine.runner import Runner
+from diffusion_worker.engine.runner import Runner, UnsupportedParameterError
 from diffusion_worker.models.errors import NoChatTemplateError, TemplateError
 from diffusion_worker.wire import ErrorEvent, GenerateRequest
 
@@ -21,7 +22,14 @@ class RefusedError(Exception):
 
 
 def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Row:
-    """Tokenize and check a request; RefusedError when its prompt is empty, malformed or too long."""
+    """Tokenize and check a request.
+
+    RefusedError when its prompt is empty, malformed or too long, or when it asks for what the engine cannot do.
+    """
+    try:
+        runner.check(request)
+    except UnsupportedParameterError as error:
+        raise _refused(str(error), param=error.param) from error
     param = next(name for name in ("prompt", "prompt_token_ids", "messages") if getattr(request, name) is not None)
     prompt_token_ids = _prompt_token_ids(request, runner, param)
     if not prompt_token_ids:
@@ -65,6 +73,8 @@ def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Ro
             stops=request.stop,
         ),
         emit=emit,
+        shifts=LogitShifts.of(request),
+        logprobs=request.logprobs,
         pending=list(prompt_token_ids),
     )
 

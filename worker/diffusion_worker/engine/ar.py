@@ -8,12 +8,23 @@ import torch
 
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import Commit, Failure, Limits, StepResult, sequence_limit
+from diffusion_worker.engine.runner import (
+    Commit,
+    Failure,
+    Limits,
+    StepResult,
+    UnsupportedParameterError,
+    sequence_limit,
+)
 from diffusion_worker.engine.slots import Slots, in_slot_order, next_chunks, slot_of
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.cache import KVCache
+from diffusion_worker.models.token_bytes import TokenBytes
 from diffusion_worker.samplers.categorical import predict, sample
+from diffusion_worker.samplers.logprobs import log_probs
+from diffusion_worker.samplers.penalties import shift_logits
 from diffusion_worker.samplers.randomness import Stream, row_key, uniforms
+from diffusion_worker.wire import GenerateRequest, Likelihood, TokenLikelihood
 
 _MIN_TEMPERATURE = 1e-4  # below it logits / temperature may overflow, and the draw is the most likely token anyway
 
@@ -29,6 +40,16 @@ class ARRunner:
         self.max_batch_size = max_batch_size
         self._model = model
         self._slots = Slots(KVCache(max_rows=max_batch_size, max_length=limit))
+        self._token_bytes = TokenBytes(model.tokenizer)
+
+    def check(self, request: GenerateRequest) -> None:
+        """Refuse a bias of a token that the model does not have."""
+        unknown = [token_id for token_id in request.logit_bias if token_id >= self.limits.vocab_size]
+        if unknown:
+            raise UnsupportedParameterError(
+                f"logit_bias has token {unknown[0]}, but this model's token ids are 0 to {self.limits.vocab_size - 1}",
+                param="logit_bias",
+            )
 
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""
@@ -59,8 +80,37 @@ class ARRunner:
         logits = self._model.forward(
             self._slots.cache, [slot_of(row) for row in rows], [row.cached for row in rows], chunks
         )
-        tokens = _sample(rows, logits)
-        return _Forward(rows, chunks, tokens, Pass(kind, rows=len(rows), seconds=time.monotonic() - started))
+        asking = [i for i, row in enumerate(rows) if row.logprobs is not None]
+        predicted = logits[asking]  # a copy: shifts change the logits
+        shifts = [None if row.shifts is None else row.shifts.by_token for row in rows]
+        tokens = _sample(rows, shift_logits(logits, shifts))
+        logprobs = self._likelihoods(predicted, {i: (tokens[i], rows[i].logprobs or 0) for i in asking})
+        done = Pass(kind, rows=len(rows), seconds=time.monotonic() - started)
+        return _Forward(rows, chunks, tokens, logprobs, done)
+
+    def _likelihoods(
+        self, logits: torch.Tensor, wanted: "dict[int, tuple[int | None, int]]"
+    ) -> dict[int, TokenLikelihood]:
+        """Of a drawn token and so many most likely ones, by row; row j of `logits` belongs to the j-th of `wanted`."""
+        if not wanted:
+            return {}
+        drawn = torch.tensor([token or 0 for token, _ in wanted.values()], device=logits.device)
+        found = log_probs(logits, drawn, top=max(top for _, top in wanted.values()))
+        each = zip(
+            wanted.items(), found.of_token.tolist(), found.top.tolist(), found.top_token_ids.tolist(), strict=True
+        )
+        return {
+            i: TokenLikelihood(
+                utf8=list(self._token_bytes.of(token)),
+                logprob=logprob,
+                top=[
+                    Likelihood(utf8=list(self._token_bytes.of(top_id)), logprob=top_logprob)
+                    for top_id, top_logprob in zip(top_ids[:top], top_logprobs[:top], strict=True)
+                ],
+            )
+            for (i, (token, top)), logprob, top_logprobs, top_ids in each
+            if token is not None
+        }
 
 
 @dataclass(frozen=True)
@@ -68,6 +118,7 @@ class _Forward:
     rows: list[Row]
     chunks: list[list[int]]
     tokens: list[int | None]  # that follow the chunks; None where the logits were NaN
+    logprobs: dict[int, TokenLikelihood]  # of those tokens, by index of the row, for rows that ask for them
     record: Pass
 
 
@@ -89,7 +140,7 @@ def _sample(rows: list[Row], logits: torch.Tensor) -> list[int | None]:
 
 
 def _conclude(done: _Forward, result: StepResult) -> None:
-    for row, chunk, token in zip(done.rows, done.chunks, done.tokens, strict=True):
+    for i, (row, chunk, token) in enumerate(zip(done.rows, done.chunks, done.tokens, strict=True)):
         row.count_cached(len(chunk))
         if row.pending:
             continue  # more of the prompt to come
@@ -97,4 +148,7 @@ def _conclude(done: _Forward, result: StepResult) -> None:
             result.failures.append(Failure(row, "the model's predictions are not numbers (NaN) for this request"))
         else:
             row.pending = [token]
-            result.commits.append(Commit(row, [token], steps=1))
+            if row.shifts is not None:
+                row.shifts.count(token)
+            logprobs = [done.logprobs[i]] if i in done.logprobs else None
+            result.commits.append(Commit(row, [token], steps=1, logprobs=logprobs))

@@ -9,7 +9,14 @@ from diffusion_worker.config import SamplerConfig
 from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import Commit, Failure, Limits, StepResult, sequence_limit
+from diffusion_worker.engine.runner import (
+    Commit,
+    Failure,
+    Limits,
+    StepResult,
+    UnsupportedParameterError,
+    sequence_limit,
+)
 from diffusion_worker.engine.slots import Slots, in_slot_order, next_chunks, slot_of
 from diffusion_worker.models.cache import KVCache
 from diffusion_worker.models.diffusion import DiffusionModel
@@ -17,6 +24,7 @@ from diffusion_worker.samplers.categorical import Prediction, predict, sample
 from diffusion_worker.samplers.entropy_bound import accept, is_confident, is_stable, renoise
 from diffusion_worker.samplers.randomness import Stream, integers, row_key, uniforms
 from diffusion_worker.samplers.schedules import linear_temperature
+from diffusion_worker.wire import GenerateRequest
 
 _MIN_TEMPERATURE = 1e-4  # below it logits / temperature may overflow, and the draw is the most likely token anyway
 
@@ -40,6 +48,15 @@ class DiffusionRunner:
         self._model = model
         self._settings = model.sampler_defaults.overridden_by(settings)
         self._slots = Slots(KVCache(max_rows=max_batch_size, max_length=limit))
+
+    def check(self, request: GenerateRequest) -> None:
+        """Refuse what only an autoregressive model can honour."""
+        for param in request.autoregressive_only:
+            raise UnsupportedParameterError(
+                f"{param} needs a model that writes one token after another, and this one denoises whole canvases; "
+                "leave it out, or send the request to an autoregressive arm",
+                param=param,
+            )
 
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""

@@ -248,7 +248,12 @@ class Engine:
             )
             return
         block = BlockEvent(
-            index=row.blocks, text=text.text, tokens=text.tokens, steps=commit.steps, converged=commit.converged
+            index=row.blocks,
+            text=text.text,
+            tokens=text.tokens,
+            steps=commit.steps,
+            converged=commit.converged,
+            logprobs=None if commit.logprobs is None else commit.logprobs[: text.tokens],
         )
         row.blocks += 1
         row.steps += commit.steps

@@ -8,6 +8,7 @@ from diffusion_worker.engine.observer import Pass
 from diffusion_worker.engine.row import Row
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.tokenizer import Tokenizer
+from diffusion_worker.wire import GenerateRequest, TokenLikelihood
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,14 @@ class Limits:
     max_sequence_length: int  # prompt and output tokens of one row
 
 
+class UnsupportedParameterError(Exception):
+    """A request asks for what this engine, or this model, cannot do. The message is for the client."""
+
+    def __init__(self, message: str, *, param: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
 @dataclass(frozen=True)
 class Commit:
     """Tokens that a row will not change any more."""
@@ -26,6 +35,7 @@ class Commit:
     token_ids: list[int]
     steps: int
     converged: bool = True
+    logprobs: list[TokenLikelihood] | None = None  # one for each token, if the request asked for them
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,9 @@ class Runner(Protocol):
     limits: Limits
     eos_token_ids: frozenset[int]
     max_batch_size: int
+
+    def check(self, request: GenerateRequest) -> None:
+        """Refuse what cannot be honoured: raises UnsupportedParameterError. Called from the submitting thread."""
 
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache. The loop never admits more than `max_batch_size`."""

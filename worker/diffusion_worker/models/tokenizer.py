@@ -46,6 +46,11 @@ class Tokenizer:
                 self._tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
             )
 
+    def piece(self, token_id: int) -> str:
+        """The token as the vocabulary spells it, which need not be its text; empty when there is no such token."""
+        with self._lock:
+            return self._tokenizer.convert_ids_to_tokens(token_id) or ""
+
 
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Tokenizer of a checkpoint folder; TokenizerError when there is none."""

@@ -14,7 +14,15 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from diffusion_worker.config import EngineConfig
-from diffusion_worker.wire import EVENT_TENSOR, REQUEST_TENSOR, BlockEvent, ErrorEvent, FinishEvent
+from diffusion_worker.wire import (
+    EVENT_TENSOR,
+    REQUEST_TENSOR,
+    BlockEvent,
+    ErrorEvent,
+    FinishEvent,
+    ScoreEvent,
+    encode_event,
+)
 
 if TYPE_CHECKING:
     from diffusion_worker.triton.backend import Backend
@@ -68,9 +76,9 @@ class TritonSender:
     def __init__(self, sender: Any) -> None:
         self._sender = sender
 
-    def send(self, event: BlockEvent | FinishEvent | ErrorEvent, *, final: bool) -> None:
+    def send(self, event: BlockEvent | FinishEvent | ScoreEvent | ErrorEvent, *, final: bool) -> None:
         """One response with the event's JSON. The final flag must be on a response with data: alone, clients miss it."""
-        data = np.array([[event.model_dump_json().encode()]], dtype=np.object_)
+        data = np.array([[encode_event(event)]], dtype=np.object_)
         response = pb_utils.InferenceResponse([pb_utils.Tensor(EVENT_TENSOR, data)])
         self._sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL if final else 0)
 
