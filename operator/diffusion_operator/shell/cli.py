@@ -4,9 +4,10 @@ import argparse
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 
-from . import logs
+from . import logs, plan_command
 from .settings import OperatorSettings
 
 _DESCRIPTION = """\
@@ -15,7 +16,8 @@ share of the requests.
 """
 
 _EPILOG = """\
-example, outside a cluster:
+examples, outside a cluster:
+  diffusion-operator plan --source ./model --gpu-memory 80Gi --sequence 2048
   diffusion-operator run --kubeconfig ~/.kube/config --namespace diffusion-system \\
     --worker-image registry.example.com/diffusion-worker:1.0 --log-format console
 """
@@ -30,6 +32,15 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    plan_command.add_arguments(
+        commands.add_parser(
+            "plan",
+            help="tell how many rows and tokens of a model fit a GPU",
+            description=plan_command.DESCRIPTION,
+            epilog=plan_command.EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     run = commands.add_parser(
         "run", help="watch DiffusionModels and act on them", description="Watch DiffusionModels and act on them."
     )
@@ -87,7 +98,10 @@ def settings_from(arguments: Sequence[str] | None, environment: Mapping[str, str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the operator."""
+    """Run the operator, or answer a question; returns the exit code."""
+    options = parser(os.environ).parse_args(arguments)
+    if options.command == "plan":
+        return _plan(options)
     settings, log_format, log_level = settings_from(arguments, os.environ)
     logs.configure(json=log_format == "json", level=log_level)
     try:
@@ -95,6 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except asyncio.CancelledError:
         return 0
     return 0
+
+
+def _plan(options: argparse.Namespace) -> int:
+    code, text = plan_command.run(options)
+    if code == plan_command.BAD_INPUT:
+        sys.stderr.write(f"diffusion-operator plan: {text}")
+    else:
+        sys.stdout.write(text)
+    return code
 
 
 async def _until_sigterm(settings: OperatorSettings) -> None:

@@ -47,7 +47,8 @@ _NO_MEMORY = {
     "residual_dropout", "flash_attention", "input_emb_norm", "precision", "scale_logits", "use_mrope",
     "router_jitter_noise", "vision_soft_tokens_per_image", "mm_tokens_per_image", "problem_type", "_name_or_path",
     "return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward", "id2label", "label2id",
-    "is_decoder", "add_cross_attention", "use_return_dict", "tokenizer_class", "prefix",
+    "hidden_size_per_layer_input", "vocab_size_per_layer_input", "use_double_wide_mlp", "audio_token_id", "video_token_id",
+    "boa_token_id", "eoa_token_id", "eoa_token_index", "is_decoder", "add_cross_attention", "use_return_dict", "tokenizer_class", "prefix",
 }  # fmt: skip
 _MOST_UNKNOWN, _LONGEST_NAME = 16, 48  # the facts have to fit a termination message
 
