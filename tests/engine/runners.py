@@ -9,6 +9,8 @@ from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import StepResult
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
+from diffusion_worker.samplers.settings import Settings
+from diffusion_worker.wire import GenerateRequest
 from diffusion_worker.wire import GenerateRequest
 
 
@@ -44,6 +46,10 @@ class WatchedRunner:
     def check(self, request: GenerateRequest) -> None:
         """Pass on."""
         self._runner.check(request)
+
+    def settings_for(self, request: GenerateRequest) -> Settings | None:
+        """Pass on."""
+        return self._runner.settings_for(request)
 
     def admit(self, row: Row) -> None:
         """Count and pass on."""

@@ -1,8 +1,8 @@
 """What holds for the entropy-bound sampler whatever the model predicts."""
 
-import pytest
 import torch
-from diffusion_worker.samplers.entropy_bound import accept, is_confident, is_stable, renoise
+from diffusion_worker.samplers.entropy_bound import accept as accept_rows
+from diffusion_worker.samplers.entropy_bound import renoise
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -11,6 +11,11 @@ entropies = arrays(
     "float32", array_shapes(min_dims=2, max_dims=2, max_side=12), elements=st.floats(0, 8, width=32)
 ).map(torch.from_numpy)
 bounds = st.floats(0.001, 20)
+
+
+def accept(entropy: torch.Tensor, bound: float) -> torch.Tensor:
+    """The sampler with the same bound for all rows."""
+    return accept_rows(entropy, torch.full((len(entropy),), bound))
 
 
 @given(entropies, bounds)
@@ -53,6 +58,11 @@ def test_rows_are_accepted_independently(entropy: torch.Tensor, bound: float) ->
     assert torch.equal(together, alone)
 
 
+def test_each_row_has_its_own_bound() -> None:
+    entropy = torch.tensor([[0.5, 0.1, 0.3]]).repeat(2, 1)
+    assert accept_rows(entropy, torch.tensor([0.2, 0.5])).tolist() == [[False, True, True], [True, True, True]]
+
+
 def test_certain_positions_are_all_accepted_at_once() -> None:
     assert accept(torch.zeros(1, 5), 0.1).all()
 
@@ -60,24 +70,3 @@ def test_certain_positions_are_all_accepted_at_once() -> None:
 def test_renoising_keeps_accepted_tokens_and_replaces_the_others() -> None:
     accepted = torch.tensor([[True, False, True]])
     assert renoise(torch.tensor([[1, 2, 3]]), accepted, torch.tensor([[7, 8, 9]])).tolist() == [[1, 8, 3]]
-
-
-@pytest.mark.parametrize(
-    ("history", "threshold", "stable"),
-    [
-        ([], 0, True),
-        ([], 1, False),
-        ([[1, 2]], 1, True),
-        ([[1, 3]], 1, False),
-        ([[1, 2]], 2, False),
-        ([[9, 9], [1, 2], [1, 2]], 2, True),
-        ([[1, 2], [9, 9], [1, 2]], 2, False),
-    ],
-)
-def test_a_canvas_is_stable_when_the_last_steps_agree(history: list[list[int]], threshold: int, stable: bool) -> None:
-    assert is_stable(torch.tensor([1, 2]), [torch.tensor(canvas) for canvas in history], threshold) is stable
-
-
-def test_a_canvas_is_confident_strictly_below_the_threshold() -> None:
-    assert is_confident(0.0049, 0.005)
-    assert not is_confident(0.005, 0.005)

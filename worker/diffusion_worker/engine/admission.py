@@ -8,6 +8,7 @@ from diffusion_worker.engine.penalties import LogitShifts
 from diffusion_worker.engine.row import Emit, Row
 from diffusion_worker.engine.runner import Runner, UnsupportedParameterError
 from diffusion_worker.models.errors import NoChatTemplateError, TemplateError
+from diffusion_worker.samplers.settings import Settings
 from diffusion_worker.wire import ErrorEvent, GenerateRequest
 
 _log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Ro
     """
     try:
         runner.check(request)
+        settings = runner.settings_for(request)
     except UnsupportedParameterError as error:
         raise _refused(str(error), param=error.param) from error
     param = next(name for name in ("prompt", "prompt_token_ids", "messages") if getattr(request, name) is not None)
@@ -65,7 +67,7 @@ def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Ro
         max_tokens=max_tokens,
         temperature=request.temperature,
         top_p=request.top_p,
-        seed=_seed_of(request),
+        seed=_seed_of(request, settings),
         output=Output(
             tokenizer=runner.tokenizer,
             eos_token_ids=runner.eos_token_ids,
@@ -73,6 +75,7 @@ def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Ro
             stops=request.stop,
         ),
         emit=emit,
+        settings=settings,
         shifts=LogitShifts.of(request),
         logprobs=request.logprobs,
         pending=list(prompt_token_ids),
@@ -95,7 +98,9 @@ def _prompt_token_ids(request: GenerateRequest, runner: Runner, param: str) -> l
         ) from error
 
 
-def _seed_of(request: GenerateRequest) -> int:
+def _seed_of(request: GenerateRequest, settings: Settings | None) -> int:
+    if settings is not None and settings.deterministic:
+        return 0  # whatever the request says: only the first canvas and new noise come from it
     if request.seed is not None:
         return request.seed
     if request.temperature == 0:

@@ -51,6 +51,9 @@ class ARRunner:
                 param="logit_bias",
             )
 
+    def settings_for(self, request: GenerateRequest) -> None:
+        """There are no canvases to denoise: what a request says about them is for another arm."""
+
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""
         self._slots.take(row)

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
-from diffusion_worker.config import SamplerConfig
-from diffusion_worker.engine.canvas import Canvas
+from diffusion_worker.config import SamplerConfig, SamplerSettings
+from diffusion_worker.engine.canvas import Canvas, Canvases, CanvasState
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import (
@@ -17,20 +18,23 @@ from diffusion_worker.engine.runner import (
     UnsupportedParameterError,
     sequence_limit,
 )
-from diffusion_worker.engine.slots import Slots, in_slot_order, next_chunks, slot_of
+from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
+from diffusion_worker.engine.transition import Step, StepPlan, advance
 from diffusion_worker.models.cache import KVCache
 from diffusion_worker.models.diffusion import DiffusionModel
-from diffusion_worker.samplers.categorical import Prediction, predict, sample
-from diffusion_worker.samplers.entropy_bound import accept, is_confident, is_stable, renoise
+from diffusion_worker.samplers.capabilities import UNIFORM_NOISE_SAMPLERS
+from diffusion_worker.samplers.categorical import predict, sample
+from diffusion_worker.samplers.errors import SamplerError
+from diffusion_worker.samplers.guidance import guided
 from diffusion_worker.samplers.randomness import Stream, integers, row_key, uniforms
-from diffusion_worker.samplers.schedules import linear_temperature
+from diffusion_worker.samplers.schedules import settled_time
+from diffusion_worker.samplers.settings import SamplerDefaults, Settings
+from diffusion_worker.samplers.stopping import is_confident, is_stable
 from diffusion_worker.wire import GenerateRequest
-
-_MIN_TEMPERATURE = 1e-4  # below it logits / temperature may overflow, and the draw is the most likely token anyway
 
 
 class DiffusionRunner:
-    """Runs rows of a DiffusionGemma model. Each row is at its own canvas and step."""
+    """Runs rows of a DiffusionGemma model. Each row is at its own canvas and step, and has its own sampler."""
 
     def __init__(
         self,
@@ -40,14 +44,21 @@ class DiffusionRunner:
         max_batch_size: int,
         max_sequence_length: int | None = None,
     ) -> None:
+        """Raises SamplerError for `settings` that the model's samplers cannot honour."""
         limit = sequence_limit(max_sequence_length, model.max_sequence_length)
         self.tokenizer = model.tokenizer
         self.eos_token_ids = model.eos_token_ids
         self.limits = Limits(vocab_size=model.vocab_size, max_sequence_length=limit)
         self.max_batch_size = max_batch_size
         self._model = model
-        self._settings = model.sampler_defaults.overridden_by(settings)
+        self._defaults = SamplerDefaults(
+            checkpoint=model.sampler_defaults, resource=settings, offered=UNIFORM_NOISE_SAMPLERS
+        )
+        self._defaults.settings_for(SamplerSettings())  # finds fault with the resource's settings at start
+        self._canvas_length = settings.canvas_length or model.canvas_length
         self._slots = Slots(KVCache(max_rows=max_batch_size, max_length=limit))
+        first = model.no_soft_embedding()[:1].expand(self._canvas_length, -1)
+        self._canvases = Canvases(max_rows=max_batch_size, no_soft_embedding=first)
 
     def check(self, request: GenerateRequest) -> None:
         """Refuse what only an autoregressive model can honour."""
@@ -58,30 +69,51 @@ class DiffusionRunner:
                 param=param,
             )
 
+    def settings_for(self, request: GenerateRequest) -> Settings:
+        """How the canvases of a request will be denoised; refuses what its sampler cannot honour."""
+        try:
+            settings = self._defaults.settings_for(request.sampler)
+        except SamplerError as error:
+            raise UnsupportedParameterError(str(error), param=f"sampler.{error.field}") from error
+        return settings.shaped_by(temperature=request.temperature, top_p=request.top_p)
+
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""
         self._slots.take(row)
 
     def release(self, row: Row) -> None:
         """Take the row's slot back."""
-        self._slots.free(row)
+        freed = row.slot
+        moved = self._slots.free(row)
+        if freed is not None and moved is not None:
+            self._canvases.move(source=moved, target=freed)
 
     def step(self, rows: Sequence[Row]) -> StepResult:
         """Write what is pending, then denoise every row that has nothing pending left."""
-        pending = [row for row in in_slot_order(rows) if row.pending]
-        # Canvases are short and prompts may be long: apart, the canvases need no padding to a prompt's length.
-        short = [row for row in pending if len(row.pending) <= self._model.canvas_length]
-        long = [row for row in pending if len(row.pending) > self._model.canvas_length]
-        passes = [self._encode(group) for group in (short, long) if group]
-        ready = [row for row in in_slot_order(rows) if not row.pending]
+        rows = in_slot_order(rows)
+        passes = self._prefill(rows)
+        ready = [row for row in rows if not row.pending]
         if not ready:
             return StepResult(passes=passes, commits=[], failures=[])
         result = self._denoise(ready)
         return StepResult(passes=passes + result.passes, commits=result.commits, failures=result.failures)
 
-    def _encode(self, rows: list[Row]) -> Pass:
+    def _prefill(self, rows: list[Row]) -> list[Pass]:
+        pending = [row for row in rows if row.pending]
+        # Canvases are short and prompts may be long: apart, the canvases need no padding to a prompt's length.
+        short = [row for row in pending if len(row.pending) <= self._canvas_length]
+        long = [row for row in pending if len(row.pending) > self._canvas_length]
+        passes = []
+        if short:
+            passes.append(self._encode(short, [row.pending for row in short]))
+        if long:
+            denoising = len(rows) - len(long)
+            chunks = prefill_chunks(long, beside_tokens=denoising * self._canvas_length)
+            passes.append(self._encode([row for row, _ in chunks], [chunk for _, chunk in chunks]))
+        return passes
+
+    def _encode(self, rows: list[Row], chunks: list[list[int]]) -> Pass:
         started = time.monotonic()
-        chunks = next_chunks(rows)
         self._model.encode(self._slots.cache, [slot_of(row) for row in rows], [row.cached for row in rows], chunks)
         for row, chunk in zip(rows, chunks, strict=True):
             row.count_cached(len(chunk))
@@ -90,101 +122,147 @@ class DiffusionRunner:
     @torch.inference_mode()
     def _denoise(self, rows: list[Row]) -> StepResult:
         started = time.monotonic()
-        canvases = [row.canvas or self._new_canvas(row) for row in rows]
-        noise_keys = self._keys(rows, canvases, Stream.NOISE, step_offset=1)
+        self._begin_canvases([row for row in rows if row.canvas is None])
+        batch = _Batch.of(rows)
+        plan = StepPlan.of(batch.settings, batch.canvases, self._model.device)
+        state = self._canvases.read(batch.slots)
+        prediction = predict(self._logits(batch, state), plan.temperature)
+        sample_keys = self._keys(batch, Stream.SAMPLE)
+        x_0 = sample(prediction, u=uniforms(sample_keys, self._canvas_length), top_p=plan.top_p, greedy=plan.greedy)
+        step = Step(
+            x_t=state.x_t,
+            x_0=x_0,
+            accepted=state.accepted,
+            entropy=prediction.entropy,
+            confidence=prediction.probs.gather(-1, x_0[..., None]).squeeze(-1),
+            noise=self._noise(self._keys(batch, Stream.NOISE, step_offset=1)),
+            sample_keys=sample_keys,
+            t=plan.t,
+            s=plan.s,
+            entropy_bound=plan.entropy_bound,
+            stochasticity=plan.stochasticity,
+            accept_threshold=plan.accept_threshold,
+            vocab_size=self._model.vocab_size,
+        )
+        x_s, accepted = advance(batch.settings, step)
+        after = CanvasState(
+            x_t=x_s,
+            accepted=accepted,
+            best=torch.where(accepted, x_s, prediction.argmax),
+            soft_embedding=self._model.soft_embedding(prediction.probs),
+        )
+        seen = _Report.of(before=state, after=after, entropy=prediction.entropy)
+        self._canvases.write(batch.slots, after)
+        result = _conclude(batch, plan, seen)
+        result.passes.append(Pass(PassKind.DENOISE, rows=len(rows), seconds=time.monotonic() - started))
+        return result
+
+    def _begin_canvases(self, rows: list[Row]) -> None:
+        """Give these rows a new canvas of noise."""
+        if not rows:
+            return
+        keys = [row_key(seed=row.seed, canvas=row.blocks, step=0, stream=Stream.NOISE) for row in rows]
+        self._canvases.begin([slot_of(row) for row in rows], self._noise(torch.tensor(keys, device=self._model.device)))
+        for row in rows:
+            row.canvas = Canvas(index=row.blocks)
+
+    def _logits(self, batch: "_Batch", state: CanvasState) -> torch.Tensor:
+        """Logits [B, C, V] of the canvases; a row with guidance takes part in the pass a second time, without prompt."""
+        again = [i for i, settings in enumerate(batch.settings) if settings.guidance_scale > 0]
+        cache, slots, lengths = self._slots.cache, batch.slots, [row.cached for row in batch.rows]
+        if not again:
+            return self._model.denoise(cache, slots, lengths, state.x_t, state.soft_embedding)
         logits = self._model.denoise(
-            self._slots.cache,
-            [slot_of(row) for row in rows],
-            [row.cached for row in rows],
-            torch.stack([canvas.tokens for canvas in canvases]),
-            torch.stack([canvas.soft_embedding for canvas in canvases]),
+            cache,
+            slots + [slots[i] for i in again],
+            lengths + [lengths[i] for i in again],
+            torch.cat([state.x_t, state.x_t[again]]),
+            torch.cat([state.soft_embedding, state.soft_embedding[again]]),
+            [0] * len(slots) + [len(batch.rows[i].prompt_token_ids) for i in again],
         )
-        prediction = predict(logits, self._temperatures(rows, canvases))
-        sampled = sample(
-            prediction,
-            u=uniforms(self._keys(rows, canvases, Stream.SAMPLE), self._model.canvas_length),
-            top_p=self._tensor([min(row.top_p, self._settings.top_p) for row in rows]),
-            greedy=self._tensor([row.temperature == 0 for row in rows]),
-        )
-        accepted = accept(prediction.entropy, self._settings.entropy_bound)
-        noise = integers(noise_keys, self._model.canvas_length, high=self._model.vocab_size)
-        tokens = renoise(sampled, accepted, noise)
-        soft_embedding = self._model.soft_embedding(prediction.probs)
-        return self._conclude(rows, canvases, prediction, tokens, soft_embedding, started)
+        scales = torch.tensor([batch.settings[i].guidance_scale for i in again], device=logits.device)
+        conditional, unconditional = logits[: len(slots)], logits[len(slots) :]
+        conditional[again] = guided(conditional[again], unconditional, guidance_scale=scales)
+        return conditional
 
-    def _conclude(
-        self,
-        rows: list[Row],
-        canvases: list[Canvas],
-        prediction: Prediction,
-        tokens: torch.Tensor,
-        soft_embedding: torch.Tensor,
-        started: float,
-    ) -> StepResult:
-        """Move each canvas on, or commit it. Nothing before this has changed a row."""
-        settings = self._settings
-        commits: list[Commit] = []
-        failures: list[Failure] = []
-        argmax = prediction.argmax.cpu()
-        mean_entropies: list[float] = prediction.entropy.mean(dim=-1).tolist()
-        for i, (row, canvas) in enumerate(zip(rows, canvases, strict=True)):
-            if mean_entropies[i] != mean_entropies[i]:
-                failures.append(Failure(row, "the model's predictions are not numbers (NaN) for this request"))
-                continue
-            converged = is_stable(argmax[i], canvas.argmax_history, settings.stability_threshold) and is_confident(
-                mean_entropies[i], settings.confidence_threshold
+    def _keys(self, batch: "_Batch", stream: Stream, *, step_offset: int = 0) -> torch.Tensor:
+        keys = [
+            row_key(seed=row.seed, canvas=canvas.index, step=canvas.step + step_offset, stream=stream)
+            for row, canvas in zip(batch.rows, batch.canvases, strict=True)
+        ]
+        return torch.tensor(keys, device=self._model.device)
+
+    def _noise(self, keys: torch.Tensor) -> torch.Tensor:
+        return integers(keys, self._canvas_length, high=self._model.vocab_size)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The rows of one denoising pass, each with what it must have by then."""
+
+    rows: list[Row]
+    slots: list[int]
+    canvases: list[Canvas]
+    settings: list[Settings]
+
+    @classmethod
+    def of(cls, rows: list[Row]) -> "_Batch":
+        canvases = [row.canvas for row in rows if row.canvas is not None]
+        settings = [row.settings for row in rows if row.settings is not None]
+        if not len(canvases) == len(settings) == len(rows):
+            raise RuntimeError("a row of this runner needs settings and a canvas")
+        return cls(rows, [slot_of(row) for row in rows], canvases, settings)
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What the host must know of a step, by row. One transfer from the device brings all of it."""
+
+    best: torch.Tensor  # [B, C]: tokens to commit if the canvas ends here
+    mean_entropy: list[float]  # nats; NaN where the logits were
+    changed: list[int]  # positions whose best token is not that of the step before
+    is_accepted: list[bool]  # all positions are final
+
+    @classmethod
+    def of(cls, *, before: CanvasState, after: CanvasState, entropy: torch.Tensor) -> "_Report":
+        changed = (after.best != before.best).sum(dim=-1, keepdim=True)
+        is_accepted = after.accepted.all(dim=-1, keepdim=True).to(torch.int64)
+        mean_entropy = entropy.mean(dim=-1, keepdim=True).to(torch.float64).view(torch.int64)
+        on_host = torch.cat([after.best, changed, is_accepted, mean_entropy], dim=-1).cpu()
+        return cls(
+            best=on_host[:, :-3],
+            mean_entropy=on_host[:, -1].contiguous().view(torch.float64).tolist(),
+            changed=on_host[:, -3].tolist(),
+            is_accepted=on_host[:, -2].bool().tolist(),
+        )
+
+
+def _conclude(batch: _Batch, plan: StepPlan, seen: _Report) -> StepResult:
+    """Move each canvas on, or commit it. Nothing before this has changed a row's place in its canvas."""
+    result = StepResult(passes=[], commits=[], failures=[])
+    for i, (row, canvas, settings) in enumerate(zip(batch.rows, batch.canvases, batch.settings, strict=True)):
+        mean_entropy, changed = seen.mean_entropy[i], seen.changed[i]
+        if mean_entropy != mean_entropy:
+            message = "the model's predictions are not numbers (NaN) for this request"
+            result.failures.append(Failure(row, message))
+            continue
+        steps = canvas.step + 1
+        unchanged_steps = 0 if changed else canvas.unchanged_steps + 1
+        converged = seen.is_accepted[i] or (
+            is_stable(unchanged_steps, settings.stability_threshold)
+            and is_confident(mean_entropy, settings.confidence_threshold)
+        )
+        if converged or plan.is_last[i]:
+            committed: list[int] = seen.best[i].tolist()
+            row.canvas = None
+            row.pending = list(committed)
+            result.commits.append(Commit(row, committed, steps=steps, converged=converged))
+        else:
+            row.canvas = Canvas(
+                index=canvas.index,
+                step=steps,
+                time_index=plan.next_time_index[i],
+                unchanged_steps=unchanged_steps,
+                looks_like=settled_time(changed=changed / seen.best.shape[1], mean_entropy=mean_entropy),
             )
-            steps = canvas.step + 1
-            if converged or steps == settings.max_denoising_steps:
-                committed: list[int] = argmax[i].tolist()
-                row.canvas = None
-                row.pending = list(committed)
-                commits.append(Commit(row, committed, steps=steps, converged=converged))
-            else:
-                row.canvas = Canvas(
-                    index=canvas.index,
-                    tokens=tokens[i],
-                    soft_embedding=soft_embedding[i],
-                    step=steps,
-                    argmax_history=[*canvas.argmax_history, argmax[i]][-settings.stability_threshold :],
-                )
-        done = Pass(PassKind.DENOISE, rows=len(rows), seconds=time.monotonic() - started)
-        return StepResult(passes=[done], commits=commits, failures=failures)
-
-    def _new_canvas(self, row: Row) -> Canvas:
-        key = row_key(seed=row.seed, canvas=row.blocks, step=0, stream=Stream.NOISE)
-        noise = integers(self._tensor([key]), self._model.canvas_length, high=self._model.vocab_size)
-        return Canvas(index=row.blocks, tokens=noise[0], soft_embedding=self._model.no_soft_embedding())
-
-    def _keys(self, rows: list[Row], canvases: list[Canvas], stream: Stream, *, step_offset: int = 0) -> torch.Tensor:
-        return self._tensor(
-            [
-                row_key(seed=row.seed, canvas=canvas.index, step=canvas.step + step_offset, stream=stream)
-                for row, canvas in zip(rows, canvases, strict=True)
-            ]
-        )
-
-    def _temperatures(self, rows: list[Row], canvases: list[Canvas]) -> torch.Tensor:
-        """The schedule's temperature times the request's. At 0 the draw is greedy, and the schedule stays as it is:
-
-        at a true 0 every entropy were 0 too, and all positions would be accepted at once, however unsure.
-        """
-        settings = self._settings
-        return self._tensor(
-            [
-                max(
-                    _MIN_TEMPERATURE,
-                    (row.temperature or 1.0)
-                    * linear_temperature(
-                        step=canvas.step,
-                        max_denoising_steps=settings.max_denoising_steps,
-                        temperature_min=settings.temperature_min,
-                        temperature_max=settings.temperature_max,
-                    ),
-                )
-                for row, canvas in zip(rows, canvases, strict=True)
-            ]
-        )
-
-    def _tensor(self, values: list[int] | list[float] | list[bool]) -> torch.Tensor:
-        return torch.tensor(values, device=self._model.device)
+    return result

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.engine.output import Output
 from diffusion_worker.engine.penalties import LogitShifts
+from diffusion_worker.samplers.settings import Settings
 from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
 
 Emit = Callable[[BlockEvent | FinishEvent | ErrorEvent], None]
@@ -27,6 +28,7 @@ class Row:
     seed: int
     output: Output
     emit: Emit
+    settings: Settings | None = None  # of a diffusion row
     shifts: LogitShifts | None = None  # penalties and biases; None: the request asks for none
     logprobs: int | None = None  # alternatives per token; None: the request asks for no log-probabilities
     arrived: float = field(default_factory=time.monotonic)

@@ -8,6 +8,7 @@ from diffusion_worker.engine.observer import Pass
 from diffusion_worker.engine.row import Row
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.tokenizer import Tokenizer
+from diffusion_worker.samplers.settings import Settings
 from diffusion_worker.wire import GenerateRequest, TokenLikelihood
 
 
@@ -65,6 +66,12 @@ class Runner(Protocol):
 
     def check(self, request: GenerateRequest) -> None:
         """Refuse what cannot be honoured: raises UnsupportedParameterError. Called from the submitting thread."""
+
+    def settings_for(self, request: GenerateRequest) -> Settings | None:
+        """How the canvases of the row will be denoised; None for a runner without canvases.
+
+        Raises UnsupportedParameterError for what cannot be honoured. Called from the submitting thread.
+        """
 
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache. The loop never admits more than `max_batch_size`."""

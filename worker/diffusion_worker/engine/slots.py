@@ -20,16 +20,17 @@ class Slots:
         row.slot = self.cache.take_slot()
         self._rows.append(row)
 
-    def free(self, row: Row) -> None:
-        """Take a row's slot back, if it has one; the last row may move into it."""
+    def free(self, row: Row) -> int | None:
+        """Take a row's slot back, if it has one; the last row may move into it: then the slot that it had is returned."""
         if row.slot is None:
-            return
-        self.cache.free_slot(row.slot)
+            return None
+        moved = self.cache.free_slot(row.slot)
         last = self._rows.pop()
         if last is not row:
             self._rows[row.slot] = last
             last.slot = row.slot
         row.slot = None
+        return moved
 
 
 def in_slot_order(rows: Iterable[Row]) -> list[Row]:
@@ -42,6 +43,23 @@ def slot_of(row: Row) -> int:
     if row.slot is None:
         raise RuntimeError(f"request {row.request_id} has no slot in the cache")
     return row.slot
+
+
+def prefill_chunks(rows: Iterable[Row], *, beside_tokens: int) -> list[tuple[Row, list[int]]]:
+    """The next tokens of the rows whose prompts enter the cache in this step, those that came first before others.
+
+    Beside a pass over `beside_tokens` canvas tokens, a pass over prompts takes as many, or one chunk: so it does not
+    hold the canvases up for longer than their own pass. With nobody to hold up, every row gets a chunk.
+    """
+    budget = max(PREFILL_CHUNK, beside_tokens)
+    chunks: list[tuple[Row, list[int]]] = []
+    for row in sorted(rows, key=lambda row: row.arrived):
+        chunk = row.pending[: PREFILL_CHUNK if not beside_tokens else min(PREFILL_CHUNK, budget)]
+        if not chunk:
+            break
+        budget -= len(chunk)
+        chunks.append((row, chunk))
+    return sorted(chunks, key=lambda each: slot_of(each[0]))
 
 
 def next_chunks(rows: Iterable[Row]) -> list[list[int]]:

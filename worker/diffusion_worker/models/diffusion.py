@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from transformers import DiffusionGemmaForBlockDiffusion
 
+from diffusion_worker.config import SamplerName, SamplerSettings
 from diffusion_worker.models.batch import TokenBatch
 from diffusion_worker.models.cache import KVCache
 from diffusion_worker.models.checkpoint import Checkpoint, eos_token_ids, load_weights
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.masks import canvas_mask, causal_mask
 from diffusion_worker.models.tokenizer import Tokenizer, load_tokenizer
-from diffusion_worker.samplers.entropy_bound import EntropyBoundSettings
 
 
 class DiffusionModel:
@@ -106,16 +107,20 @@ def load_diffusion_model(checkpoint: Checkpoint) -> DiffusionModel:
     return DiffusionModel(load_weights(checkpoint, DiffusionGemmaForBlockDiffusion), tokenizer)
 
 
-def _sampler_defaults(config: Any) -> EntropyBoundSettings:
+def _sampler_defaults(config: Any) -> SamplerSettings:
     """Settings that the checkpoint was made for: its generation_config.json, else transformers' defaults."""
     defaults = config._get_default_generation_params()
     given = {name: getattr(config, name) for name in defaults if getattr(config, name, None) is not None}
     values = defaults | given
-    return EntropyBoundSettings(
-        max_denoising_steps=values["max_denoising_steps"],
-        temperature_min=values["t_min"],
-        temperature_max=values["t_max"],
-        entropy_bound=values["sampler_config"].entropy_bound,
-        stability_threshold=values["stability_threshold"],
-        confidence_threshold=values["confidence_threshold"],
-    )
+    try:
+        return SamplerSettings(
+            name=SamplerName.ENTROPY_BOUND,
+            max_denoising_steps=values["max_denoising_steps"],
+            temperature_min=values["t_min"],
+            temperature_max=values["t_max"],
+            entropy_bound=values["sampler_config"].entropy_bound,
+            stability_threshold=values["stability_threshold"],
+            confidence_threshold=values["confidence_threshold"],
+        )
+    except ValidationError as error:
+        raise UnsupportedCheckpointError(f"the checkpoint's generation_config.json cannot be used: {error}") from error
