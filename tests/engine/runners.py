@@ -11,7 +11,6 @@ from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
 from diffusion_worker.samplers.settings import Settings
 from diffusion_worker.wire import GenerateRequest
-from diffusion_worker.wire import GenerateRequest
 
 
 def diffusion_runner(
