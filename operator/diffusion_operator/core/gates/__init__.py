@@ -1,0 +1,7 @@
+"""The gates that a revision must hold: what each looks at, and what it says."""
+
+from .evidence import Crashes, Evidence, Quality, Speed
+from .judge import Verdict, judge
+from .limits import GateLimit, GateLimits, GateName
+
+__all__ = ["Crashes", "Evidence", "GateLimit", "GateLimits", "GateName", "Quality", "Speed", "Verdict", "judge"]

@@ -1,0 +1,44 @@
+"""What was seen before a step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from diffusion_operator.core.gates import Crashes, Quality, Speed
+
+from .windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Metrics of one revision over the time spans of a window: `guard` over its last minutes, the rest over the step."""
+
+    window: Window
+    quality: Quality = field(default_factory=Quality)
+    speed: Speed = field(default_factory=Speed)
+    guard: Speed = field(default_factory=Speed)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An unbroken run of looks by this process at which everything could be observed."""
+
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything a step depends on beside intent, state and time.
+
+    `ready` are ready pods by revision, AR included. `in_force` says whether every ready gateway has the routes of this
+    state in force. `readings` and `crashes` are by revision; a revision without a reading could not be read. `runs` is
+    what the step before returned, to be kept in memory only: a process that has just started has none, which is why time
+    in which nobody looked does not count.
+    """
+
+    ready: Mapping[str, int] = field(default_factory=dict)
+    in_force: bool = True
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    crashes: Mapping[str, Crashes] = field(default_factory=dict)
+    runs: Mapping[str, Run] = field(default_factory=dict)

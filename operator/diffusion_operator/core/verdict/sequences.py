@@ -1,0 +1,69 @@
+"""Confidence sequences: intervals that cover at every look at once.
+
+A gate is looked at every half minute for weeks. An interval that covers at one look with 95 % is left by the truth at
+some look almost surely. These cover at all looks together with 1 - alpha, so one may stop at any of them. They come
+from mixture martingales (Ville's inequality): Howard, Ramdas, McAuliffe, Sekhon, "Time-uniform, nonparametric,
+nonasymptotic confidence sequences", Annals of Statistics 49(2), 2021.
+"""
+
+from math import exp, lgamma, log, log1p, pi, sqrt
+
+# ln B(½, ½), the normaliser of the arcsine prior.
+_LOG_PRIOR = log(pi)
+_HALVINGS = 40
+
+
+def mean_radius(*, count: float, variance: float, alpha: float, tuned_for: float) -> float:
+    """Half-width around the sample mean of `count` values with sample `variance`.
+
+    The asymptotic sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas ("Time-uniform central limit theory and
+    asymptotic confidence sequences", 2024, theorem 2.2): a mixture over a normal prior, with the variance estimated. It
+    needs no bound on the values and, as every statement by the central limit theorem, a few dozen of them.
+
+    `tuned_for` is the count at which the interval is tightest; it must not depend on the data.
+    """
+    precision = -2 * log(alpha)
+    precision = (precision + log(precision) + 1) / tuned_for
+    growth = count * precision + 1
+    return sqrt(variance * 2 * growth / (count * count * precision) * log(sqrt(growth) / alpha))
+
+
+def proportion_interval(*, events: float, count: float, alpha_below: float, alpha_above: float) -> tuple[float, float]:
+    """Bounds of a probability after `events` in `count` trials; `count` > 0.
+
+    The beta-binomial mixture: those p remain that the arcsine prior, Beta(½, ½), does not beat by 1 / alpha. That prior
+    (Krichevsky and Trofimov) is within ½ ln(count) + 1 nats of the best p whatever it is, so nothing needs tuning.
+    Valid for any count, however small. The lower bound has `alpha_below`, the upper one `alpha_above`.
+    """
+    misses = count - events
+    mixture = lgamma(events + 0.5) + lgamma(misses + 0.5) - lgamma(count + 1) - _LOG_PRIOR
+    best = events / count
+    lower = _crossing(events, misses, level=mixture + log(alpha_below), outside=0.0, inside=best) if events else 0.0
+    upper = _crossing(events, misses, level=mixture + log(alpha_above), outside=1.0, inside=best) if misses else 1.0
+    return lower, upper
+
+
+def _crossing(events: float, misses: float, *, level: float, outside: float, inside: float) -> float:
+    """Where the log-likelihood, which falls from `inside` to `outside`, passes `level`. Errs to the outside."""
+    for _ in range(_HALVINGS):
+        middle = (outside + inside) / 2
+        likelihood = (events * log(middle) if events else 0.0) + (misses * log1p(-middle) if misses else 0.0)
+        if likelihood < level:
+            outside = middle
+        else:
+            inside = middle
+    return outside
+
+
+def spent(alpha: float, *, index: int) -> float:
+    """The share of `alpha` for the test with this index, from 0 on.
+
+    alpha / ((i + 1)(i + 2)) sums to alpha over all i, so nobody needs to know how many tests there will be. The price is
+    small: a sequence's width grows with the square root of the logarithm of 1 / alpha.
+    """
+    return alpha / ((index + 1) * (index + 2))
+
+
+def to_ratio(logarithm: float) -> float:
+    """exp, but infinite instead of an error for what no float holds."""
+    return exp(logarithm) if logarithm < 700 else float("inf")
