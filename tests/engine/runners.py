@@ -40,6 +40,7 @@ class WatchedRunner:
         self.limits = runner.limits
         self.eos_token_ids = runner.eos_token_ids
         self.max_batch_size = runner.max_batch_size
+        self.scorer = runner.scorer
         self.slots_taken = 0
 
     def check(self, request: GenerateRequest) -> None:

@@ -9,7 +9,15 @@ import pytest
 from diffusion_worker.config import EngineConfig
 from diffusion_worker.engine import EngineStats
 from diffusion_worker.triton.backend import Backend
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
+from diffusion_worker.wire import (
+    BlockEvent,
+    ErrorEvent,
+    FinishEvent,
+    GenerateRequest,
+    ScoreEvent,
+    ScoreRequest,
+    encode_request,
+)
 
 BLOCK = BlockEvent(index=0, text="a", tokens=1, steps=3)
 FINISH = FinishEvent(reason="stop", prompt_tokens=1, completion_tokens=1, steps=3, blocks=1, seed=0, queue_seconds=0.0)
@@ -76,7 +84,10 @@ class FakeEngine:
     def __init__(self) -> None:
         self.rows: dict[str, Callable[[Any], None]] = {}
 
-    def submit(self, request: GenerateRequest, emit: Callable[[Any], None]) -> Any:
+    def submit_score(self, request: ScoreRequest, emit: Callable[[Any], None]) -> Any:
+        return self.submit(request, emit)
+
+    def submit(self, request: GenerateRequest | ScoreRequest, emit: Callable[[Any], None]) -> Any:
         self.rows[request.request_id] = emit
         engine = self
 
@@ -114,7 +125,7 @@ def backend(engine: FakeEngine, metrics: dict[tuple[str, str | None], float]) ->
 
 
 def payload(request_id: str) -> list[bytes]:
-    return [GenerateRequest(request_id=request_id, prompt="x").model_dump_json().encode()]
+    return [encode_request(GenerateRequest(request_id=request_id, prompt="x"))]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -201,3 +212,21 @@ def test_two_requests_in_one_call_are_refused(backend: Backend) -> None:
     backend.accept(payload("a") * 2, sender)
     assert sender.ended.wait(20)
     assert "2 elements" in sender.sent[0].message
+
+
+def test_a_score_takes_no_slot_and_is_counted_apart(
+    backend: Backend, engine: FakeEngine, metrics: dict[tuple[str, str | None], float]
+) -> None:
+    backend.accept(payload("a"), FakeSender())
+    senders = [FakeSender(), FakeSender()]
+    for number, sender in enumerate(senders):
+        request = ScoreRequest(request_id=f"s{number}", prompt="x", completion="y")
+        backend.accept([encode_request(request)], sender)  # returns although the slot is taken
+    engine.rows["s0"](ScoreEvent(nll=1.5, tokens=1, text_bytes=1, prompt_tokens=1))
+    engine.rows["s1"](ErrorEvent(code="overloaded", message="too many"))
+    assert all(sender.ended.wait(20) for sender in senders)
+    assert senders[0].sent[0].nll == 1.5
+    wait_until(lambda: metrics["dlm_scores_total", "refused"] == 1)
+    assert metrics["dlm_scores_total", "scored"] == 1
+    assert metrics["dlm_requests_total", "refused"] == 0
+    assert metrics["dlm_rows_in_flight", None] == 1

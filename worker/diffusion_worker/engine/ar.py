@@ -16,6 +16,7 @@ from diffusion_worker.engine.runner import (
     UnsupportedParameterError,
     sequence_limit,
 )
+from diffusion_worker.engine.scorer import Scorer
 from diffusion_worker.engine.slots import Slots, in_slot_order, next_chunks, slot_of
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.cache import KVCache
@@ -40,6 +41,7 @@ class ARRunner:
         self.max_batch_size = max_batch_size
         self._model = model
         self._slots = Slots(KVCache(max_rows=max_batch_size, max_length=limit))
+        self.scorer = Scorer(model, self._slots.cache)
         self._token_bytes = TokenBytes(model.tokenizer)
 
     def check(self, request: GenerateRequest) -> None:

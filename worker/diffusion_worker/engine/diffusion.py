@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from diffusion_worker.config import SamplerConfig, SamplerSettings
+from diffusion_worker.config import SamplerConfig, SamplerName, SamplerSettings
 from diffusion_worker.engine.canvas import Canvas, Canvases, CanvasState
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
@@ -50,6 +50,7 @@ class DiffusionRunner:
         self.eos_token_ids = model.eos_token_ids
         self.limits = Limits(vocab_size=model.vocab_size, max_sequence_length=limit)
         self.max_batch_size = max_batch_size
+        self.scorer = None
         self._model = model
         self._defaults = SamplerDefaults(
             checkpoint=model.sampler_defaults, resource=settings, offered=UNIFORM_NOISE_SAMPLERS
@@ -248,11 +249,12 @@ def _conclude(batch: _Batch, plan: StepPlan, seen: _Report) -> StepResult:
             continue
         steps = canvas.step + 1
         unchanged_steps = 0 if changed else canvas.unchanged_steps + 1
-        converged = seen.is_accepted[i] or (
-            is_stable(unchanged_steps, settings.stability_threshold)
-            and is_confident(mean_entropy, settings.confidence_threshold)
+        is_settled = is_stable(unchanged_steps, settings.stability_threshold) and is_confident(
+            mean_entropy, settings.confidence_threshold
         )
-        if converged or plan.is_last[i]:
+        if is_settled or seen.is_accepted[i] or plan.is_last[i]:
+            # For the other samplers the last step is no cap: their grid plans for it, and all positions are decided.
+            converged = is_settled or settings.name != SamplerName.ENTROPY_BOUND
             committed: list[int] = seen.best[i].tolist()
             row.canvas = None
             row.pending = list(committed)

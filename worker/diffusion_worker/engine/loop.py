@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from diffusion_worker.engine.admission import RefusedError, admit_request
+from diffusion_worker.engine.admission import RefusedError, admit_request, admit_score
 from diffusion_worker.engine.observer import NullObserver, Observer, RowOutcome
-from diffusion_worker.engine.row import Emit, Row
+from diffusion_worker.engine.row import Emit, EmitScore, Row
 from diffusion_worker.engine.runner import Commit, Runner
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
+from diffusion_worker.engine.scorer import ScoreRow
+from diffusion_worker.engine.scores import Scores
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest, ScoreRequest
 
 _log = logging.getLogger(__name__)
 _SHUTTING_DOWN = "this worker is shutting down; send the request again"
@@ -36,7 +38,7 @@ class EngineStats:
 class Handle:
     """Lets the submitter of a request cancel it."""
 
-    def __init__(self, engine: "Engine", row: Row | None) -> None:
+    def __init__(self, engine: "Engine", row: Row | ScoreRow | None) -> None:
         self._engine = engine
         self._row = row
 
@@ -65,6 +67,7 @@ class Engine:
         self._changed = threading.Condition()
         self._waiting: deque[Row] = deque()
         self._rows: list[Row] = []
+        self._scores = None if runner.scorer is None else Scores(runner.scorer, self._observer)
         self._closing: Literal["no", "drain", "now"] = "no"
         self._failed_passes = 0
         self._idle = True
@@ -123,6 +126,25 @@ class Engine:
             return Handle(self, None)
         return Handle(self, row)
 
+    def submit_score(self, request: ScoreRequest, emit: EmitScore) -> Handle:
+        """Queue a text to score: its only event is a ScoreEvent or an ErrorEvent. It runs when nothing else does."""
+        try:
+            row = admit_score(request, runner=self._runner, emit=emit)
+        except RefusedError as refused:
+            emit(refused.event)
+            return Handle(self, None)
+        with self._changed:
+            if self._closing != "no":
+                refusal = ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN)
+            elif self._scores is None or self._scores.is_full:
+                refusal = ErrorEvent(code="overloaded", message="too many scores wait here; try again later")
+            else:
+                self._scores.waiting.append(row)
+                self._changed.notify()
+                return Handle(self, row)
+        emit(refusal)
+        return Handle(self, None)
+
     def close(self, *, drain: bool = True, timeout_seconds: float | None = None) -> None:
         """Stop taking requests and end the thread. Blocks until it has ended; may be called more than once.
 
@@ -141,7 +163,7 @@ class Engine:
                 self._closing = how
             self._changed.notify()
 
-    def _cancel(self, row: Row) -> None:
+    def _cancel(self, row: Row | ScoreRow) -> None:
         with self._changed:
             row.cancelled = True
             self._changed.notify()
@@ -155,6 +177,8 @@ class Engine:
                 self._fill_batch()
                 if self._rows:
                     self._step(tuple(self._rows))
+                elif self._scores is not None and self._scores.has_work:
+                    self._scores.step()
         except Exception:  # noqa: BLE001 - it is reported to everyone who waits, and by `alive`
             _log.exception("the engine's loop has ended by a fault of its own")
             self._abandon("engine_error", "the engine has stopped; send the request again")
@@ -168,6 +192,8 @@ class Engine:
             left = [*self._rows, *self._waiting]
             self._rows.clear()
             self._waiting.clear()
+            if self._scores is not None:
+                self._scores.abandon(code, message)
         for row in left:
             self._observer.row_ended(_OUTCOMES[code])
             _emit(row.emit, ErrorEvent(code=code, message=message), request_id=row.request_id)
@@ -180,6 +206,8 @@ class Engine:
                 if self._closing != "no":
                     return False
                 self._idle = True
+                if self._scores is not None and self._scores.has_work:
+                    return True
                 self._changed.wait(timeout=1.0)
                 self._ticked = time.monotonic()
             if self._idle:
@@ -199,12 +227,16 @@ class Engine:
     def _drop_cancelled(self) -> None:
         with self._changed:
             cancelled = [row for row in (*self._rows, *self._waiting) if row.cancelled]
+            if self._scores is not None:
+                self._scores.drop_cancelled()
         for row in cancelled:
             self._end_with_error(row, "cancelled", "the request was cancelled")
 
     def _fill_batch(self) -> None:
         now = time.monotonic()
         with self._changed:
+            if self._waiting and self._scores is not None:
+                self._scores.pause()
             while self._waiting and len(self._rows) < self._runner.max_batch_size:
                 row = self._waiting.popleft()
                 row.started = now

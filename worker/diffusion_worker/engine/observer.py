@@ -13,6 +13,7 @@ class PassKind(StrEnum):
     ENCODE = "encode"  # prompt chunks and committed canvases into the cache
     DENOISE = "denoise"  # one denoising step of every canvas in the batch
     DECODE = "decode"  # one token for every autoregressive row in the batch
+    SCORE = "score"  # a chunk of every text that is scored
 
 
 class RowOutcome(StrEnum):

@@ -8,9 +8,10 @@ from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.engine.output import Output
 from diffusion_worker.engine.penalties import LogitShifts
 from diffusion_worker.samplers.settings import Settings
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
 
 Emit = Callable[[BlockEvent | FinishEvent | ErrorEvent], None]
+EmitScore = Callable[[ScoreEvent | ErrorEvent], None]
 
 
 @dataclass(eq=False)

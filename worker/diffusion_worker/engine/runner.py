@@ -6,6 +6,7 @@ from typing import Protocol
 
 from diffusion_worker.engine.observer import Pass
 from diffusion_worker.engine.row import Row
+from diffusion_worker.engine.scorer import Scorer
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.tokenizer import Tokenizer
 from diffusion_worker.samplers.settings import Settings
@@ -63,6 +64,10 @@ class Runner(Protocol):
     limits: Limits
     eos_token_ids: frozenset[int]
     max_batch_size: int
+
+    @property
+    def scorer(self) -> Scorer | None:
+        """None: this model cannot tell how likely a text is."""
 
     def check(self, request: GenerateRequest) -> None:
         """Refuse what cannot be honoured: raises UnsupportedParameterError. Called from the submitting thread."""

@@ -38,6 +38,16 @@ class ARModel:
         self, cache: KVCache, slots: Sequence[int], lengths: Sequence[int], token_ids: list[list[int]]
     ) -> torch.Tensor:
         """Write new tokens into the cache; returns the logits [B, V] float32 that follow each row's last one."""
+        return self.forward_last(cache, slots, lengths, token_ids, keep=1)[:, -1]
+
+    @torch.inference_mode()
+    def forward_last(
+        self, cache: KVCache, slots: Sequence[int], lengths: Sequence[int], token_ids: list[list[int]], *, keep: int
+    ) -> torch.Tensor:
+        """The same, with the logits [B, keep, V] that follow each row's last `keep` tokens.
+
+        A row of fewer new tokens has others' logits in front of its own: look at its last ones only.
+        """
         batch = TokenBatch.of(token_ids, lengths, self.device)
         view = cache.view(slots, lengths)
         view.expect(batch.valid, batch.positions)
@@ -47,9 +57,9 @@ class ARModel:
             position_ids=batch.positions,
             cache=view,
             use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=keep,
         )
-        logits: torch.Tensor = output.logits[:, -1].to(torch.float32)
+        logits: torch.Tensor = output.logits[:, -keep:].to(torch.float32)
         return logits
 
     def _masks(self, positions: torch.Tensor, kv_length: int) -> torch.Tensor | dict[str, torch.Tensor]:

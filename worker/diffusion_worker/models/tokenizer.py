@@ -24,6 +24,11 @@ class Tokenizer:
         with self._lock:
             return list(self._tokenizer(text)["input_ids"])
 
+    def encode_continuation(self, text: str) -> list[int]:
+        """Token ids of text that goes on from other tokens: without special ones."""
+        with self._lock:
+            return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of chat turns, up to where the assistant's answer begins.
 

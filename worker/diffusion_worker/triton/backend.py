@@ -12,7 +12,7 @@ from diffusion_worker.triton.delivery import Delivery, Sender, Stream
 from diffusion_worker.triton.heartbeat import Heartbeat
 from diffusion_worker.triton.metrics import WorkerMetrics
 from diffusion_worker.triton.requests import UnreadableRequestError, read_request
-from diffusion_worker.wire import ErrorEvent
+from diffusion_worker.wire import ErrorEvent, ScoreRequest
 
 _SLOT_POLL_SECONDS = 0.1
 
@@ -47,6 +47,10 @@ class Backend:
             self._delivery.refuse(stream, error.event)
             return
         stream.request_id = request.request_id
+        if isinstance(request, ScoreRequest):  # takes no slot: it waits in the engine until that has nothing else to do
+            stream.is_score = True
+            stream.handle = self._engine.submit_score(request, self._delivery.open(stream))
+            return
         while not self._slots.acquire(timeout=_SLOT_POLL_SECONDS):
             if sender.is_cancelled():
                 stream.cancelled = True

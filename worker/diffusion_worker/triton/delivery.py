@@ -10,7 +10,9 @@ from typing import Protocol
 
 from diffusion_worker.engine import Handle, Pass, RowOutcome
 from diffusion_worker.triton.metrics import WorkerMetrics
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+
+Event = BlockEvent | FinishEvent | ScoreEvent | ErrorEvent
 
 _POLL_SECONDS = 0.05  # how often running requests are asked whether their client is still there
 
@@ -20,7 +22,7 @@ _log = logging.getLogger(__name__)
 class Sender(Protocol):
     """What goes back to one client; wraps Triton's response sender."""
 
-    def send(self, event: BlockEvent | FinishEvent | ErrorEvent, *, final: bool) -> None:
+    def send(self, event: Event, *, final: bool) -> None:
         """Send one event; `final`: the last one."""
 
     def end(self) -> None:
@@ -36,6 +38,7 @@ class Stream:
 
     sender: Sender | None  # dropped at the end at once: it keeps the model loaded
     request_id: str = ""
+    is_score: bool = False  # and holds no slot
     arrived: float = field(default_factory=time.monotonic)
     submitted: float = 0.0
     handle: Handle | None = None
@@ -46,7 +49,7 @@ class Stream:
 class Delivery:
     """Delivers events of any thread in order, from a thread of its own; also the engine's observer.
 
-    `on_end` is called in that thread each time a stream that was opened has ended.
+    `on_end` is called in that thread each time a stream that was opened, and is no score, has ended.
     """
 
     def __init__(self, metrics: WorkerMetrics, *, on_end: Callable[[], None]) -> None:
@@ -62,7 +65,7 @@ class Delivery:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def open(self, stream: Stream) -> Callable[[BlockEvent | FinishEvent | ErrorEvent], None]:
+    def open(self, stream: Stream) -> Callable[[Event], None]:
         """Take a stream in; returns what the engine calls for each of its events."""
         self._jobs.put(lambda: self._opened(stream))
         return lambda event: self._jobs.put(lambda: self._deliver(stream, event))
@@ -112,7 +115,7 @@ class Delivery:
 
     def _opened(self, stream: Stream) -> None:
         self._streams.add(stream)
-        self._metrics.rows_in_flight(len(self._streams))
+        self._show_rows()
 
     def _poll(self) -> None:
         for stream in self._streams:
@@ -124,7 +127,7 @@ class Delivery:
             if stream.cancelled:
                 stream.handle.cancel()  # until its last event comes; has no effect the second time
 
-    def _deliver(self, stream: Stream, event: BlockEvent | FinishEvent | ErrorEvent) -> None:
+    def _deliver(self, stream: Stream, event: Event) -> None:
         if isinstance(event, BlockEvent):
             self._deliver_block(stream, event)
             return
@@ -132,8 +135,12 @@ class Delivery:
         try:
             self._end(stream, event)
         finally:
-            self._on_end()
-            self._metrics.rows_in_flight(len(self._streams))
+            if not stream.is_score:
+                self._on_end()
+            self._show_rows()
+
+    def _show_rows(self) -> None:
+        self._metrics.rows_in_flight(sum(not stream.is_score for stream in self._streams))
 
     def _deliver_block(self, stream: Stream, block: BlockEvent) -> None:
         if stream.sender is None or stream.cancelled:
@@ -148,19 +155,22 @@ class Delivery:
             stream.has_block = True
             self._metrics.first_block(time.monotonic() - stream.arrived)
 
-    def _end(self, stream: Stream, event: FinishEvent | ErrorEvent) -> None:
+    def _end(self, stream: Stream, event: FinishEvent | ScoreEvent | ErrorEvent) -> None:
         sender, stream.sender = stream.sender, None
         if sender is not None:
             if not stream.cancelled:
                 self._send_last(stream, sender, event)
             else:
                 sender.end()
+        if stream.is_score or isinstance(event, ScoreEvent):
+            self._metrics.score_ended(event)
+            return
         now = time.monotonic()
         self._metrics.request_ended(
             event, seconds=now - stream.arrived, waited_for_slot=max(0.0, stream.submitted - stream.arrived)
         )
 
-    def _send_last(self, stream: Stream, sender: Sender, event: FinishEvent | ErrorEvent) -> None:
+    def _send_last(self, stream: Stream, sender: Sender, event: FinishEvent | ScoreEvent | ErrorEvent) -> None:
         try:
             sender.send(event, final=True)
         except Exception:  # noqa: BLE001 (as above)

@@ -9,7 +9,7 @@ from typing import Any
 
 from diffusion_worker.config import EngineConfig
 from diffusion_worker.engine import Pass, PassKind, RowOutcome
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _STEPS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 40.0, 48.0, 64.0)
@@ -20,7 +20,9 @@ _OUTCOME_OF_ERROR = {
     "engine_error": RowOutcome.FAILED,
     "shutting_down": RowOutcome.SHUT_DOWN,
     "cancelled": RowOutcome.CANCELLED,
+    "overloaded": RowOutcome.REFUSED,
 }
+_SCORED = "scored"
 
 
 def outcome_of(event: FinishEvent | ErrorEvent) -> RowOutcome:
@@ -38,6 +40,14 @@ class WorkerMetrics:
         outcomes = [{"outcome": str(outcome)} for outcome in RowOutcome]
         counters = self._metrics("dlm_requests_total", family.COUNTER, "Requests by outcome.", labels=outcomes)
         self._requests = dict(zip(RowOutcome, counters, strict=True))
+        kinds = [_SCORED, *(str(outcome) for outcome in RowOutcome if outcome in _OUTCOME_OF_ERROR.values())]
+        scores = self._metrics(
+            "dlm_scores_total",
+            family.COUNTER,
+            "Texts that were to be scored, by outcome; not counted as requests.",
+            labels=[{"outcome": kind} for kind in kinds],
+        )
+        self._scores = dict(zip(kinds, scores, strict=True))
         self._blocks = self._metric("dlm_blocks_total", family.COUNTER, "Blocks committed.")
         self._tokens = self._metric("dlm_tokens_total", family.COUNTER, "Tokens committed.")
         self._capped = self._metric(
@@ -70,8 +80,8 @@ class WorkerMetrics:
         )
 
     def pass_done(self, done: Pass) -> None:
-        """Count a forward pass; encoding passes say nothing about how full the batch is."""
-        if done.kind is not PassKind.ENCODE:
+        """Count a forward pass; those over prompts and scores say nothing about how full the batch is."""
+        if done.kind in (PassKind.DENOISE, PassKind.DECODE):
             self._batch.observe(done.rows)
 
     def block_committed(self, block: BlockEvent) -> None:
@@ -96,6 +106,10 @@ class WorkerMetrics:
         if isinstance(event, FinishEvent):
             self._request.observe(seconds)
             self._queue.observe(waited_for_slot + event.queue_seconds)
+
+    def score_ended(self, event: FinishEvent | ScoreEvent | ErrorEvent) -> None:
+        """A score, or why there is none, went out."""
+        self._scores[str(outcome_of(event)) if isinstance(event, ErrorEvent) else _SCORED].increment(1)
 
     def _metric(self, name: str, kind: Any, description: str, *, buckets: Sequence[float] | None = None) -> Any:
         return self._metrics(name, kind, description, labels=[{}], buckets=buckets)[0]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from diffusion_worker.wire import ErrorEvent, GenerateRequest
+from diffusion_worker.wire import REQUEST, ErrorEvent, GenerateRequest, ScoreRequest
 
 
 class UnreadableRequestError(Exception):
@@ -15,15 +15,15 @@ class UnreadableRequestError(Exception):
         self.event = ErrorEvent(code="invalid_request", message=message, param=param)
 
 
-def read_request(elements: Sequence[bytes]) -> GenerateRequest:
+def read_request(elements: Sequence[bytes]) -> GenerateRequest | ScoreRequest:
     """The request in a tensor's elements, of which there must be exactly one; raises UnreadableRequestError."""
     if len(elements) != 1:
         raise UnreadableRequestError(f"the tensor has {len(elements)} elements; send one request per call")
     try:
-        return GenerateRequest.model_validate_json(elements[0])
+        return REQUEST.validate_json(elements[0])
     except ValidationError as error:
         fault = error.errors(include_url=False, include_context=False)[0]
-        param = ".".join(map(str, fault["loc"])) or None
+        param = ".".join(map(str, fault["loc"][1:])) or None  # behind the kind of the request
         if fault["type"] == "json_invalid":
             raise UnreadableRequestError(f"the request is not JSON: {fault['msg']}") from error
         given = repr(fault["input"])
