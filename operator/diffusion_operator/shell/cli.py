@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from . import logs, plan_command
+from . import logs, plan_command, simulate_command
 from .settings import OperatorSettings
 
 _DESCRIPTION = """\
@@ -18,6 +18,7 @@ share of the requests.
 _EPILOG = """\
 examples, outside a cluster:
   diffusion-operator plan --source ./model --gpu-memory 80Gi --sequence 2048
+  diffusion-operator simulate -f storyteller.yaml --scenario regressed
   diffusion-operator run --kubeconfig ~/.kube/config --namespace diffusion-system \\
     --worker-image registry.example.com/diffusion-worker:1.0 --log-format console
 """
@@ -38,6 +39,15 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
             help="tell how many rows and tokens of a model fit a GPU",
             description=plan_command.DESCRIPTION,
             epilog=plan_command.EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
+    simulate_command.add_arguments(
+        commands.add_parser(
+            "simulate",
+            help="play a rollout on a model of traffic, to see what its gates would do",
+            description=simulate_command.DESCRIPTION,
+            epilog=simulate_command.EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
     )
@@ -101,7 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the operator, or answer a question; returns the exit code."""
     options = parser(os.environ).parse_args(arguments)
     if options.command == "plan":
-        return _plan(options)
+        return _answer("plan", *plan_command.run(options))
+    if options.command == "simulate":
+        return _answer("simulate", *simulate_command.run(options))
     settings, log_format, log_level = settings_from(arguments, os.environ)
     logs.configure(json=log_format == "json", level=log_level)
     try:
@@ -111,10 +123,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _plan(options: argparse.Namespace) -> int:
-    code, text = plan_command.run(options)
+def _answer(command: str, code: int, text: str) -> int:
+    """Print what a command found: 2 is wrong input, and goes to standard error."""
     if code == plan_command.BAD_INPUT:
-        sys.stderr.write(f"diffusion-operator plan: {text}")
+        sys.stderr.write(f"diffusion-operator {command}: {text}")
     else:
         sys.stdout.write(text)
     return code

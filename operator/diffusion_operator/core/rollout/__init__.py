@@ -3,10 +3,12 @@
 `step` decides once; `window` says which time span to read metrics for before it; `shares` says which routes it wants.
 """
 
+from .acts import RolloutEvent
 from .commands import Command, Verb, parse_command
 from .machine import Decision, step
-from .observation import Observation, Reading
-from .policy import Intent, Pace, Policy, policy
+from .observation import Observation, Reading, Run
+from .observed_time import resumed_runs
+from .policy import Intent, Pace, Policy, policy, scored_share
 from .state import Change, Failure, GateStatus, RolloutPhase, RolloutState, Watched
 from .windows import Window, windows
 
@@ -21,13 +23,17 @@ __all__ = [
     "Pace",
     "Policy",
     "Reading",
+    "RolloutEvent",
     "RolloutPhase",
     "RolloutState",
+    "Run",
     "Verb",
     "Watched",
     "Window",
     "parse_command",
     "policy",
+    "resumed_runs",
+    "scored_share",
     "step",
     "windows",
 ]

@@ -53,9 +53,7 @@ def step(
     state = told.state
     looks = [one for one in (situation.stable, situation.canary) if one]
     is_worth_writing = (
-        act is not None
-        or any(one.is_break for one in looks)
-        or telling.differs(before, state, now=now, pace=pace)
+        act is not None or any(one.is_break for one in looks) or telling.differs(before, state, now=now, pace=pace)
     )
     return Decision(
         status=state if is_worth_writing else before,

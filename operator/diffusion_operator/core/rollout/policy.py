@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from diffusion_operator.api.spec import (
+    DiffusionModelSpec,
     ErrorGate,
     FirstTokenGate,
     Gates,
@@ -29,6 +30,7 @@ ERROR_RATE = 0.01
 ERROR_WINDOW = "5m"
 MIN_SAMPLES = 200
 MIN_REQUESTS = 50
+SAMPLE_PERCENT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,10 @@ class Intent:
     command: Command | None = None
 
 
-def policy(rollout: Rollout, *, is_scored: bool) -> Policy:
-    """The policy of a spec. Without scoring (no AR model of ours, or samplePercent 0) nothing can judge perplexity."""
+def policy(spec: DiffusionModelSpec) -> Policy:
+    """The policy of a spec. Where no pairs are scored there is no gate on perplexity: nothing could ever judge it."""
+    rollout = spec.rollout or Rollout()
+    errors = (rollout.gates and rollout.gates.error_rate) or ErrorGate()
     return Policy(
         initial_percent=rollout.initial_percent or defaults.INITIAL_PERCENT,
         step_percent=rollout.step_percent or STEP_PERCENT,
@@ -98,9 +102,17 @@ def policy(rollout: Rollout, *, is_scored: bool) -> Policy:
         paused=bool(rollout.paused),
         rolls_back_when_overdue=rollout.on_inconclusive == "Rollback",
         max_hold_seconds=seconds(rollout.max_hold or MAX_HOLD),
-        guard_seconds=seconds(((rollout.gates and rollout.gates.error_rate) or ErrorGate()).window or ERROR_WINDOW),
-        gates=_gates(rollout.gates or Gates(), is_scored=is_scored),
+        guard_seconds=seconds(errors.window or ERROR_WINDOW),
+        gates=_gates(rollout.gates or Gates(), is_scored=scored_share(spec) > 0),
     )
+
+
+def scored_share(spec: DiffusionModelSpec) -> float:
+    """Share of the diffusion answers that the AR model answers and scores too. Only an AR model of ours can score."""
+    if spec.fallback.model is None:
+        return 0.0
+    percent = spec.scoring.sample_percent if spec.scoring else None
+    return (SAMPLE_PERCENT if percent is None else percent) / 100
 
 
 def _gates(gates: Gates, *, is_scored: bool) -> GateLimits:
