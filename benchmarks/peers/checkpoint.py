@@ -1,0 +1,129 @@
+"""The model of the same-work benchmark: a small DiffusionGemma with random weights, in a form that transformers 5.19 and 5.24, vLLM and our
+engine all load. `python -m benchmarks.peers.checkpoint FOLDER`.
+
+Its canvases never become confident and its answers never end by themselves, so that every competitor makes the same number of passes.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    DiffusionGemmaConfig,
+    DiffusionGemmaForBlockDiffusion,
+    DiffusionGemmaTextConfig,
+    Gemma4VisionConfig,
+    PreTrainedTokenizerFast,
+)
+
+CANVAS = 64
+STEPS = 16  # denoising steps of each canvas
+_VOCABULARY = 2048
+_WIDTH = 256
+_GLOBAL_HEADS: dict[str, Any] = {"global_head_dim": 128, "num_global_key_value_heads": 1}  # of the full-attention layers
+_SPECIAL = ["<pad>", "<eos>", "<bos>", "<unk>", "<image>", "<boi>", "<eoi>"]
+_NEVER = 1e-9  # nats
+
+
+def make(folder: Path) -> None:
+    """Write the checkpoint; the same versions of torch and transformers write the same one."""
+    torch.manual_seed(0)
+    text: dict[str, Any] = {
+        "vocab_size": _VOCABULARY,
+        "hidden_size": _WIDTH,
+        "intermediate_size": 2 * _WIDTH,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 64,  # vLLM's CPU attention knows few widths, this one among them
+        "sliding_window": 128,
+        "max_position_embeddings": 4096,
+        "num_experts": 8,
+        "top_k_experts": 2,
+        "moe_intermediate_size": _WIDTH // 2,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "bos_token_id": 2,
+    }
+    vision = Gemma4VisionConfig(  # the architecture has it; no request here does
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=32,
+        position_embedding_size=256,
+    )
+    model: Any = DiffusionGemmaForBlockDiffusion(
+        DiffusionGemmaConfig(
+            text_config=DiffusionGemmaTextConfig(**text, **_GLOBAL_HEADS),
+            vision_config=vision,
+            canvas_length=CANVAS,
+            image_token_id=4,
+            boi_token_id=5,
+            eoi_token_id=6,
+        )
+    )
+    model.float().save_pretrained(folder)
+    _tokenizer().save_pretrained(folder)
+    _rewrite(folder / "config.json", _readable_by_all)
+    _rewrite(folder / "generation_config.json", _of_fixed_work)
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-level BPE, trained on Python code that every installation has."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=_VOCABULARY,
+        special_tokens=_SPECIAL,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    code = sorted(Path(transformers.__file__).parent.glob("models/gemma*/*.py"))[:20]
+    tokenizer.train_from_iterator((file.read_text(encoding="utf-8") for file in code), trainer)
+    names = ("pad_token", "eos_token", "bos_token", "unk_token")
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, **dict(zip(names, _SPECIAL, strict=False))
+    )
+
+
+def _readable_by_all(config: dict[str, Any]) -> None:
+    """transformers 5.24 writes the full layers' shape as `per_layer_config`, which the other two do not read."""
+    text = config["text_config"]
+    text.pop("per_layer_config", None)
+    text.update(_GLOBAL_HEADS)
+    text["eos_token_id"] = None
+
+
+def _of_fixed_work(generation: dict[str, Any]) -> None:
+    generation.update(
+        max_denoising_steps=STEPS,
+        confidence_threshold=_NEVER,
+        stability_threshold=1,
+        t_min=0.4,
+        t_max=0.8,
+        sampler_config={"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": 0.1},
+        max_new_tokens=256,
+        eos_token_id=None,
+        pad_token_id=0,
+        bos_token_id=2,
+    )
+
+
+def _rewrite(file: Path, change: Any) -> None:
+    content = json.loads(file.read_text())
+    content.pop("transformers_version", None)
+    change(content)
+    file.write_text(json.dumps(content, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    make(parser.parse_args().folder)

@@ -1,0 +1,56 @@
+"""From results to the tables of docs/benchmarks.md: `python -m benchmarks.report`.
+
+A table stands in the page between `<!-- table: NAME -->` and `<!-- end -->`; what is between them is written here and nowhere else.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results, tables
+from benchmarks.machine import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "benchmarks.md"
+_BLOCK = re.compile(r"(<!-- table: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a table's numbers come from."""
+
+    file: str  # under benchmarks/results
+    key: str  # that must be there
+    render: Callable[[dict[str, Any]], str]
+    command: str  # that measures it
+
+
+SOURCES = {
+    "same-work": Source("peers.json", "same_work", tables.same_work, "make bench-peers"),
+    "real-load": Source("peers.json", "real_load", tables.real_load, "make bench-peers"),
+}
+
+
+def rendered(name: str, folder: Path) -> str:
+    """A table, or a line that says how to get it."""
+    source = SOURCES[name]
+    content = results.read(folder / source.file) or {}
+    return source.render(content) if source.key in content else f"Not measured yet: `{source.command}`."
+
+
+def fill(page: str, folder: Path) -> str:
+    """The page with all its tables as the results are now; KeyError for a table that nothing knows."""
+    return _BLOCK.sub(lambda block: f"{block[1]}\n{rendered(block['name'], folder)}\n\n{block[3]}", page)
+
+
+def main() -> int:
+    """Rewrite the page."""
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), results.FOLDER), encoding="utf-8")
+    sys.stdout.write(f"{PAGE.relative_to(REPOSITORY)} has the tables of {results.FOLDER.relative_to(REPOSITORY)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
