@@ -62,8 +62,12 @@ def test_a_row_whose_logits_are_nan_fails_alone_and_leaves_nothing_in_the_cache(
         if poisoned_slot in slots and len(slots) == 3:
             logits[list(slots).index(poisoned_slot)] = torch.nan
             with torch.inference_mode():
-                for layer in cache._layers:
-                    layer.values[poisoned_slot] = torch.nan
+                if kind == "diffusion":
+                    for layer in cache._rows[poisoned_slot].layers:
+                        layer.tokens.fill_(torch.nan)
+                else:
+                    for layer in cache._layers:
+                        layer.values[poisoned_slot] = torch.nan
         return logits
 
     def runner():  # type: ignore[no-untyped-def]

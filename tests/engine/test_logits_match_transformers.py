@@ -46,7 +46,7 @@ def our_logits(
     model: DiffusionModel, committed: list[list[list[int]]], canvases: list[list[int]], soft: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Logits [B, C, V] of several rows in one pass; each of `committed` holds one row's passes."""
-    cache = KVCache(max_rows=len(committed), max_length=256)
+    cache = model.new_cache(max_rows=len(committed))
     slots = [cache.take_slot() for _ in committed]
     lengths = [0] * len(committed)
     for number in range(max(len(passes) for passes in committed)):

@@ -28,7 +28,7 @@ def test_the_storyteller_predicts_what_transformers_predicts() -> None:
     upstream_cache = DynamicCache(config=theirs.config.text_config)
     theirs.model.encoder(input_ids=torch.tensor([prompt]), cache=upstream_cache)
     expected = theirs(decoder_input_ids=canvas, cache=upstream_cache).logits
-    cache = KVCache(max_rows=1, max_length=ours.max_sequence_length)
+    cache = ours.new_cache(max_rows=1)
     slots = [cache.take_slot()]
     ours.encode(cache, slots, [0], [prompt])
     logits = ours.denoise(cache, slots, [len(prompt)], canvas, ours.no_soft_embedding()[None])

@@ -20,7 +20,6 @@ from diffusion_worker.engine.runner import (
 )
 from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
 from diffusion_worker.engine.transition import Step, StepPlan, advance
-from diffusion_worker.models.cache import KVCache
 from diffusion_worker.models.diffusion import DiffusionModel
 from diffusion_worker.samplers.capabilities import UNIFORM_NOISE_SAMPLERS
 from diffusion_worker.samplers.categorical import predict, sample
@@ -57,7 +56,7 @@ class DiffusionRunner:
         )
         self._defaults.settings_for(SamplerSettings())  # finds fault with the resource's settings at start
         self._canvas_length = settings.canvas_length or model.canvas_length
-        self._slots = Slots(KVCache(max_rows=max_batch_size, max_length=limit))
+        self._slots = Slots(model.new_cache(max_rows=max_batch_size))
         first = model.no_soft_embedding()[:1].expand(self._canvas_length, -1)
         self._canvases = Canvases(max_rows=max_batch_size, no_soft_embedding=first)
 

@@ -1,17 +1,30 @@
 """Which row holds which slot of the cache."""
 
 from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
 from diffusion_worker.engine.row import Row
-from diffusion_worker.models.cache import KVCache
 
 PREFILL_CHUNK = 512  # tokens of one row in one pass; a longer prompt lets the others step in between
 
 
-class Slots:
+class Cache(Protocol):
+    """What a cache of any kind of model has: slots, of which 0 … n-1 are in use."""
+
+    def take_slot(self) -> int:
+        """The next free slot."""
+
+    def free_slot(self, slot: int) -> int | None:
+        """Give a slot back; the last row may take its number: then its old one is returned."""
+
+
+C = TypeVar("C", bound=Cache)
+
+
+class Slots(Generic[C]):
     """Rows in the slots of a cache, without holes."""
 
-    def __init__(self, cache: KVCache) -> None:
+    def __init__(self, cache: C) -> None:
         self.cache = cache
         self._rows: list[Row] = []  # at the index of their slot
 

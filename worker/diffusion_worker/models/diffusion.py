@@ -1,30 +1,45 @@
-"""DiffusionGemma: transformers' weights and layers, with our cache, positions and masks per row.
+"""DiffusionGemma: our own forward pass over transformers' weights, with rows of different lengths in each pass.
 
 Two passes: the causal *encoder* writes committed tokens into the cache; the bidirectional *decoder* reads it and
-predicts the whole canvas. transformers' own decoder takes self-conditioning as logits [B, C, V]; here its inner modules
-are called so that the far smaller soft embedding [B, C, d] can be kept between steps.
+predicts the whole canvas. They share all weights. transformers' decoder takes self-conditioning as logits [B, C, V];
+here it is the far smaller soft embedding [B, C, d].
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from pydantic import ValidationError
+from torch.nn.functional import embedding
 from transformers import DiffusionGemmaForBlockDiffusion
 
 from diffusion_worker.config import SamplerName, SamplerSettings
-from diffusion_worker.models.batch import TokenBatch
-from diffusion_worker.models.cache import KVCache
+from diffusion_worker.models.attention import AttentionPass
 from diffusion_worker.models.checkpoint import Checkpoint, eos_token_ids, load_weights
 from diffusion_worker.models.errors import UnsupportedCheckpointError
-from diffusion_worker.models.masks import canvas_mask, causal_mask
+from diffusion_worker.models.gemma_layer import FeedForward, GemmaLayer
+from diffusion_worker.models.layers import Linear, Norm, Rotary, tiles
+from diffusion_worker.models.row_cache import LayerShape, Reach, RowCache
 from diffusion_worker.models.tokenizer import Tokenizer, load_tokenizer
+
+_SLIDING = "sliding_attention"
+_GELU = "gelu_pytorch_tanh"
+
+
+@dataclass(frozen=True)
+class FullAttentionLimit:
+    """Makes full-attention layers see only the last `window` committed tokens and the first `sink`."""
+
+    window: int
+    sink: int = 0
 
 
 class DiffusionModel:
     """A DiffusionGemma checkpoint."""
 
-    def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Any, tokenizer: Tokenizer, *, limit: FullAttentionLimit | None = None) -> None:
+        """Takes the weights out of transformers' `model`, which cannot be used afterwards."""
         text = model.config.text_config
         self.tokenizer = tokenizer
         self.vocab_size: int = text.vocab_size
@@ -34,69 +49,119 @@ class DiffusionModel:
         self.eos_token_ids = eos_token_ids(model)
         self.sampler_defaults = _sampler_defaults(model.generation_config)
         self.device: torch.device = model.device
-        self._window = {"full_attention": None, "sliding_attention": text.sliding_window}
-        self._layer_types: list[str] = text.layer_types
+        self.dtype: torch.dtype = model.dtype
         self._softcap: float = text.final_logit_softcapping
-        self._encoder = model.model.encoder.language_model
-        self._decoder = model.model.decoder
-        self._lm_head = model.lm_head
+        self._layer_types: list[str] = text.layer_types
+        self._embed: torch.Tensor = model.lm_head.weight.detach()  # [V, d]
+        self._embed_scale = float(torch.tensor(text.hidden_size**0.5, dtype=self.dtype))
+        self._rotary = _inverse_frequencies(model.model.decoder.rotary_emb)
+        self._encoder_scales = [float(layer.layer_scalar) for layer in model.model.encoder.language_model.layers]
+        self._decoder_scales = [float(layer.layer_scalar) for layer in model.model.decoder.layers]
+        model.model.encoder = None  # its weights are the decoder's; the images' tower goes as well
+        decoder = model.model.decoder
+        self._final_norm = Norm.of(decoder.norm)
+        conditioning = decoder.self_conditioning
+        self._conditioning = FeedForward.of(conditioning)
+        self._conditioning_norm = Norm.of(conditioning.pre_norm)
+        self._conditioned_norm = Norm.with_weight(
+            torch.ones(text.hidden_size, device=self.device), conditioning.post_norm.eps
+        )
+        self._layers: list[GemmaLayer] = []
+        self._shapes = _layer_shapes(text, decoder.layers, limit)
+        while len(decoder.layers) > 0:  # one by one: at no time are all weights held twice
+            self._layers.append(GemmaLayer.of(decoder.layers.pop(0)))
+        longest_sum = max(self._conditioning.down.weight.shape[0], *(layer.longest_sum for layer in self._layers))
+        self._rows_share_products = self.device.type != "cpu" or longest_sum <= Linear.MAX_EXACT_SUM
+
+    def new_cache(self, *, max_rows: int) -> RowCache:
+        """An empty cache for this model's layers."""
+        return RowCache(
+            max_rows=max_rows,
+            layers=self._shapes,
+            dtype=self.dtype,
+            device=self.device,
+            canvas_length=self.canvas_length,
+        )
 
     @torch.inference_mode()
-    def encode(self, cache: KVCache, slots: Sequence[int], lengths: Sequence[int], token_ids: list[list[int]]) -> None:
+    def encode(self, cache: RowCache, slots: Sequence[int], lengths: Sequence[int], token_ids: list[list[int]]) -> None:
         """Write the keys and values of new tokens into the cache, after the `lengths` that each row has there."""
-        batch = TokenBatch.of(token_ids, lengths, self.device)
-        view = cache.view(slots, lengths)
-        view.expect(batch.valid, batch.positions)
-        masks = {kind: causal_mask(batch.positions, view.kv_length, window) for kind, window in self._window.items()}
-        self._encoder(input_ids=batch.token_ids, attention_mask=masks, position_ids=batch.positions, cache=view)
+        if len(slots) > 1 and not self._rows_share_products:
+            for slot, length, ids in zip(slots, lengths, token_ids, strict=True):
+                self.encode(cache, [slot], [length], [ids])
+            return
+        counts = [len(ids) for ids in token_ids]
+        attention = AttentionPass(cache, slots, lengths, counts, causal=True)
+        packed = torch.tensor([token for ids in token_ids for token in ids], device=self.device)
+        self._run(self._embedded(packed), attention, _positions(lengths, counts, self.device), self._encoder_scales)
 
     @torch.inference_mode()
     def denoise(
         self,
-        cache: KVCache,
+        cache: RowCache,
         slots: Sequence[int],
         lengths: Sequence[int],
         canvas: torch.Tensor,
         soft_embedding: torch.Tensor,
+        visible_from: Sequence[int] | None = None,
     ) -> torch.Tensor:
-        """Logits [B, C, V] float32 for canvases x_t [B, C]; `soft_embedding` [B, C, d] is zero in a first step."""
-        decoder = self._decoder
-        view = cache.view(slots, lengths).freeze()
-        length = torch.tensor(list(lengths), device=self.device)
-        canvas_length = canvas.shape[1]
-        positions = length[:, None] + torch.arange(canvas_length, device=self.device)
-        masks = {
-            kind: canvas_mask(length, view.kv_length, canvas_length, window) for kind, window in self._window.items()
-        }
-        hidden = decoder.self_conditioning(decoder.embed_tokens(canvas), soft_embedding)
-        rotary = {kind: decoder.rotary_emb(hidden, positions, kind) for kind in set(self._layer_types)}
-        for layer, kind in zip(decoder.layers, self._layer_types, strict=True):
-            hidden = layer(
-                hidden,
-                position_embeddings=rotary[kind],
-                attention_mask=masks[kind],
-                position_ids=positions,
-                cache=view,
-            )
-        logits: torch.Tensor = self._lm_head(decoder.norm(hidden)).to(torch.float32)
-        logits.div_(self._softcap).tanh_().mul_(self._softcap)
-        return logits
+        """Logits [B, C, V] float32 for canvases x_t [B, C]; `soft_embedding` [B, C, d] is zero in a first step.
+
+        `visible_from[i]` hides the committed tokens before that index, except the first, from row i: the unconditional
+        branch of guidance. A slot may be there more than once. The result is the caller's to change.
+        """
+        B, C = canvas.shape
+        if B > 1 and not self._rows_share_products:
+            each = [
+                self.denoise(
+                    cache,
+                    slots[i : i + 1],
+                    lengths[i : i + 1],
+                    canvas[i : i + 1],
+                    soft_embedding[i : i + 1],
+                    None if visible_from is None else visible_from[i : i + 1],
+                )
+                for i in range(B)
+            ]
+            return torch.cat(each)
+        counts = [C] * B
+        attention = AttentionPass(cache, slots, lengths, counts, causal=False, visible_from=visible_from)
+        signal = self._conditioning(self._conditioning_norm(soft_embedding.reshape(B * C, -1)))
+        hidden = self._conditioned_norm(self._embedded(canvas.reshape(-1)) + signal)
+        hidden = self._run(hidden, attention, _positions(lengths, counts, self.device), self._decoder_scales)
+        logits = torch.mm(self._final_norm(hidden), self._embed.t()).float()
+        for tile in tiles(logits):
+            tile.mul_(1 / self._softcap).tanh_().mul_(self._softcap)
+        return logits.view(B, C, -1)
 
     @torch.inference_mode()
     def soft_embedding(self, probs: torch.Tensor) -> torch.Tensor:
         """Self-conditioning for the next step: the expected embedding [B, C, d] under `probs` [B, C, V]."""
-        embed = self._decoder.embed_tokens
-        soft: torch.Tensor = (probs.to(embed.weight.dtype) @ embed.weight) * embed.embed_scale.to(embed.weight.dtype)
-        return soft
+        probs = probs.to(self.dtype)
+        # Row by row: V is large, and the sum over it would depend on the number of rows (see Linear).
+        soft = torch.stack([torch.mm(row, self._embed) for row in probs])
+        return soft.mul_(self._embed_scale)
 
     def no_soft_embedding(self) -> torch.Tensor:
         """Self-conditioning of a first step, [C, d]."""
-        return torch.zeros(
-            self.canvas_length, self.hidden_size, dtype=self._decoder.embed_tokens.weight.dtype, device=self.device
-        )
+        return torch.zeros(self.canvas_length, self.hidden_size, dtype=self.dtype, device=self.device)
+
+    def _embedded(self, token_ids: torch.Tensor) -> torch.Tensor:
+        return embedding(token_ids, self._embed).mul_(self._embed_scale)
+
+    def _run(
+        self, hidden: torch.Tensor, attention: AttentionPass, positions: torch.Tensor, scales: Sequence[float]
+    ) -> torch.Tensor:
+        """All layers over packed tokens [T, d]."""
+        rotary = {
+            kind: Rotary.at(positions, frequencies, scaling) for kind, (frequencies, scaling) in self._rotary.items()
+        }
+        for i, (layer, kind) in enumerate(zip(self._layers, self._layer_types, strict=True)):
+            hidden = layer(hidden, layer=i, rotary=rotary[kind], attention=attention, scale=scales[i])
+        return hidden
 
 
-def load_diffusion_model(checkpoint: Checkpoint) -> DiffusionModel:
+def load_diffusion_model(checkpoint: Checkpoint, *, limit: FullAttentionLimit | None = None) -> DiffusionModel:
     """Load a DiffusionGemma checkpoint; UnsupportedCheckpointError when it is something else."""
     if checkpoint.model_type != "diffusion_gemma":
         raise UnsupportedCheckpointError(
@@ -104,7 +169,62 @@ def load_diffusion_model(checkpoint: Checkpoint) -> DiffusionModel:
             "serves diffusion_gemma. Autoregressive models belong into spec.fallback"
         )
     tokenizer = load_tokenizer(checkpoint.folder)  # first: it is quick to find missing
-    return DiffusionModel(load_weights(checkpoint, DiffusionGemmaForBlockDiffusion), tokenizer)
+    model = load_weights(checkpoint, DiffusionGemmaForBlockDiffusion)
+    _check(checkpoint, model)
+    return DiffusionModel(model, tokenizer, limit=limit)
+
+
+def _check(checkpoint: Checkpoint, model: Any) -> None:
+    """Refuse what transformers could run and our forward pass does not follow."""
+    text = model.config.text_config
+    if text.hidden_activation != _GELU:
+        raise UnsupportedCheckpointError(
+            f"{checkpoint.folder} has the activation {text.hidden_activation}; the engine has {_GELU} only"
+        )
+    if text.use_bidirectional_attention == "all":
+        raise UnsupportedCheckpointError(
+            f"{checkpoint.folder} has a bidirectional encoder (use_bidirectional_attention: all); the engine needs a "
+            "causal one"
+        )
+    decoder, encoder = model.model.decoder, model.model.encoder.language_model
+    shared = dict(encoder.named_parameters())
+    for name, weight in decoder.named_parameters():
+        if name in shared and shared[name] is not weight:
+            raise UnsupportedCheckpointError(
+                f"{checkpoint.folder} has different weights {name} in encoder and decoder; the engine needs tied ones"
+            )
+    if model.lm_head.weight is not decoder.embed_tokens.weight:
+        raise UnsupportedCheckpointError(f"{checkpoint.folder} has an output layer that is not tied to its embedding")
+
+
+def _layer_shapes(text: Any, layers: Any, limit: FullAttentionLimit | None) -> list[LayerShape]:
+    """transformers' sliding cache keeps window - 1 tokens, all of which every canvas position sees."""
+    reaches = {
+        True: Reach(past=text.sliding_window - 1),
+        False: Reach(past=None) if limit is None else Reach(past=limit.window, sink=limit.sink),
+    }
+    shapes = []
+    for layer, kind in zip(layers, text.layer_types, strict=True):
+        attention, is_sliding = layer.self_attn, kind == _SLIDING
+        heads = attention.k_proj.weight.shape[0] // attention.head_dim
+        shapes.append(
+            LayerShape(heads=heads, width=attention.head_dim, is_sliding=is_sliding, reach=reaches[is_sliding])
+        )
+    return shapes
+
+
+def _inverse_frequencies(module: Any) -> dict[str, tuple[torch.Tensor, float]]:
+    """Of each kind of layer: [D/2] float32, and what cos and sin are multiplied by."""
+    return {
+        kind: (getattr(module, f"{kind}_inv_freq").float(), float(getattr(module, f"{kind}_attention_scaling")))
+        for kind in module.layer_types
+    }
+
+
+def _positions(lengths: Sequence[int], counts: Sequence[int], device: torch.device) -> torch.Tensor:
+    """Where the packed tokens stand in their rows: [T]."""
+    ranges = [torch.arange(length, length + count) for length, count in zip(lengths, counts, strict=True)]
+    return torch.cat(ranges).to(device)
 
 
 def _sampler_defaults(config: Any) -> SamplerSettings:

@@ -1,0 +1,174 @@
+"""The parts of DiffusionGemma's layers, as few passes over memory as torch's own operators allow.
+
+All work on packed tokens [T, …]. Numbers follow transformers' `modeling_diffusion_gemma.py`; norms are computed in
+float32. On a CPU the order of the operations is chosen so that a token's result does not depend on how many others
+share the pass: see `Linear`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import gelu, grouped_mm
+
+_TILE = 1 << 17  # numbers; what stays in a core's second-level cache with a few temporaries
+
+
+@dataclass(frozen=True)
+class Linear:
+    """y = x W + b, with W [K, N] contiguous on a CPU.
+
+    In this order MKL sums each product in the same way for two rows or a thousand, and is as fast for 64 as for 512.
+    Only one row is different: it is computed as two. For K above `MAX_EXACT_SUM` MKL splits the sum by the number of
+    rows; such models run their passes row by row (`DiffusionModel`).
+    """
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None = None
+
+    MAX_EXACT_SUM = 768
+
+    @classmethod
+    def of(cls, *modules: torch.nn.Linear) -> "Linear":
+        """One product in place of several with the same input: their outputs stand side by side."""
+        weight = torch.cat([module.weight.detach() for module in modules]) if len(modules) > 1 else modules[0].weight
+        biases = [module.bias.detach() for module in modules if module.bias is not None]
+        return cls(weight=transposed(weight), bias=torch.cat(biases) if biases else None)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """[T, K] → [T, N]."""
+        if len(x) == 1:
+            return self(x.expand(2, -1))[:1]
+        return torch.mm(x, self.weight) if self.bias is None else torch.addmm(self.bias, x, self.weight)
+
+
+def transposed(weight: torch.Tensor) -> torch.Tensor:
+    """[…, N, K] → […, K, N]: a copy on a CPU; a GPU's kernels take either order."""
+    flipped = weight.detach().transpose(-1, -2)
+    return flipped.contiguous() if weight.device.type == "cpu" else flipped
+
+
+@dataclass(frozen=True)
+class Norm:
+    """x · w / √(mean x² + ε), RMSNorm; w is stored as w · √d, because the sum of x² is cheaper than its mean."""
+
+    weight: torch.Tensor  # [d] float32, times √d
+    root_eps: torch.Tensor  # √(d · ε), a scalar
+
+    @classmethod
+    def of(cls, module: Any) -> "Norm":
+        """From transformers' module, one that has a weight."""
+        return cls.with_weight(module.weight.detach(), module.eps)
+
+    @classmethod
+    def with_weight(cls, weight: torch.Tensor, eps: float) -> "Norm":
+        """With a weight [d] or [H, d] for heads."""
+        dim = weight.shape[-1]
+        return cls(weight=weight.float() * dim**0.5, root_eps=torch.tensor((dim * eps) ** 0.5))
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """[…, d], in the type of x."""
+        return self.scale(self.direction(x), x.dtype)
+
+    def direction(self, x: torch.Tensor) -> torch.Tensor:
+        """x / √(Σ x² + d ε) [T, d] float32: the same for all norms of the same x."""
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        return x / torch.hypot(length, self.root_eps)
+
+    def scale(self, direction: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """From a direction to this norm's value."""
+        return (direction * self.weight).to(dtype)
+
+    def added_to(self, residual: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """residual + norm(x), in the type of the residual."""
+        return torch.addcmul(residual.float(), self.direction(x), self.weight).to(residual.dtype)
+
+
+def gated_gelu(gate_and_up: torch.Tensor) -> torch.Tensor:
+    """gelu(gate) · up for [T, 2 I], gate first; the tanh form: gelu(x) = x · σ(√(8/π) (x + 0.044715 x³)).
+
+    torch's own kernel for this form is slower on a CPU. In tiles, so that the temporaries stay in the cache.
+    """
+    gate, up = gate_and_up.chunk(2, dim=-1)
+    if gate.dtype != torch.float32 or gate.device.type != "cpu":
+        return gelu(gate, approximate="tanh") * up
+    out = torch.empty(gate.shape, dtype=gate.dtype, device=gate.device)
+    for x, u, y in zip(tiles(gate), tiles(up), tiles(out), strict=True):
+        inner = torch.mul(x, x)
+        torch.addcmul(x, inner, x, value=0.044715, out=inner)
+        inner.mul_(1.5957691216057308).sigmoid_().mul_(x)
+        torch.mul(inner, u, out=y)
+    return out
+
+
+def tiles(x: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Views of [T, N] with some of the rows each; all of it on a GPU, where a launch costs more than the memory."""
+    if x.device.type != "cpu" or x.numel() <= _TILE:
+        return (x,)
+    return torch.split(x, max(1, _TILE // x.shape[1]))
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary positions of one pass for one kind of layer."""
+
+    cos: torch.Tensor  # [T, 1, D] float32
+    sin: torch.Tensor  # [T, 1, D/2] float32
+
+    @classmethod
+    def at(cls, positions: torch.Tensor, inverse_frequencies: torch.Tensor, scaling: float) -> "Rotary":
+        """For tokens at `positions` [T]; `inverse_frequencies` [D/2]."""
+        angle = positions[:, None].float() * inverse_frequencies
+        cos = angle.cos() * scaling
+        return cls(cos=torch.cat([cos, cos], dim=-1)[:, None], sin=(angle.sin() * scaling)[:, None])
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Turn the pairs (i, i + D/2) of x [T, H, D] float32; a new tensor."""
+        half = x.shape[-1] // 2
+        turned = x * self.cos
+        turned[..., :half].addcmul_(x[..., half:], self.sin, value=-1)
+        turned[..., half:].addcmul_(x[..., :half], self.sin)
+        return turned
+
+
+@dataclass(frozen=True)
+class Experts:
+    """A mixture of gated feed-forward networks, of which each token takes its best few."""
+
+    router: Linear  # [d, E]
+    router_norm: Norm
+    scale: torch.Tensor  # [E] float32, of each expert's weight
+    gate_and_up: torch.Tensor  # [E, d, 2 I]
+    down: torch.Tensor  # [E, I, d]
+    top_k: int
+
+    def __call__(self, x: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
+        """[T, d] → [T, d]; the router sees the `direction` of the norms' input."""
+        T, k = len(x), self.top_k
+        scores = self.router(self.router_norm.scale(direction, x.dtype)).float()
+        best, expert = scores.topk(k, dim=-1)
+        # The softmax over all experts, renormalised over the best, is the softmax over the best.
+        weight = (best - best[:, :1]).exp_()
+        weight = weight / weight.sum(dim=-1, keepdim=True) * self.scale[expert]
+
+        flat = expert.flatten()
+        order = flat.argsort(stable=True)  # of the T · k (token, expert) pairs, by expert
+        counts = torch.bincount(flat, minlength=len(self.scale))
+        inner = gated_gelu(_by_expert(x.index_select(0, order // k), self.gate_and_up, counts))
+        outer = _by_expert(inner, self.down, counts)
+        back = torch.empty_like(order).scatter_(0, order, torch.arange(T * k, device=x.device))
+        outer = outer.index_select(0, back).view(T, k, -1)
+        return torch.bmm(weight[:, None].to(x.dtype), outer).squeeze(1)
+
+
+def _by_expert(x: torch.Tensor, weights: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """Multiply the first counts[0] rows of x by weights[0] [K, N], the next by weights[1], …"""
+    y = grouped_mm(x, weights, offs=counts.cumsum(0, dtype=torch.int32))
+    if x.device.type == "cpu":
+        end = 0
+        for expert, count in enumerate(counts.tolist()):
+            end += count
+            if count == 1:  # see Linear
+                y[end - 1] = torch.mm(x[end - 1 : end].expand(2, -1), weights[expert])[0]
+    return y
