@@ -118,8 +118,10 @@ class ModelFacts(_Fact):
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that take part in one token: all, less the experts that a token is not routed to."""
+        """Parameters that take part in one token of text: all, less vision and the experts it is not routed to."""
+        text = [group for group in self.weights if group.part is not WeightPart.VISION]
+        parameters = sum(group.parameters for group in text)
         if self.experts is None:
-            return self.parameters
-        routed = sum(group.parameters for group in self.weights if group.part is WeightPart.EXPERTS)
-        return self.parameters - routed * (self.experts.total - self.experts.active) // self.experts.total
+            return parameters
+        routed = sum(group.parameters for group in text if group.part is WeightPart.EXPERTS)
+        return parameters - routed * (self.experts.total - self.experts.active) // self.experts.total

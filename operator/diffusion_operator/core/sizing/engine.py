@@ -22,7 +22,7 @@ class EngineCosts:
     repeats_kv: bool = True
     # Taken before any tensor: the context of CUDA with the kernels of torch, workspaces of cuBLAS.
     context_bytes: int
-    # Of all that is not weights: what the allocator cannot use because pieces are of the wrong size (dllm.md, 5–10 %).
+    # Of all that is not weights: what the allocator cannot use because pieces are of the wrong size (5–10 % with PyTorch's; the utilization that a user sets leaves room as well).
     fragmentation: float = 0.05
 
 
