@@ -1,0 +1,175 @@
+"""What a plan answers."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from diffusion_operator.core.sizing import (
+    CPU,
+    GPU,
+    Arm,
+    Asked,
+    Budget,
+    Dtype,
+    Plan,
+    SizingError,
+    Workload,
+    explain,
+    footprint,
+    plan,
+)
+
+from tests.unit.sizing.shapes import DENSE_MHA, DIFFUSION_GEMMA, DREAM, LLADA, KnownShape
+
+GIB = 1024**3
+
+
+def planned(known: KnownShape, gib: float, **asked: Any) -> Plan:
+    return plan(known.facts, Asked(**asked), Budget(memory_bytes=int(gib * GIB)))
+
+
+def changes(made: Plan) -> dict[str, tuple[int, int, Dtype, int]]:
+    return {other.change: (other.rows, other.tokens, other.dtype, other.gpus) for other in made.alternatives}
+
+
+def test_auto_takes_the_most_rows_that_fit() -> None:
+    made = planned(LLADA, 80, tokens=2048, canvas=64)
+    assert made.fits
+    assert made.bytes.total <= made.budget_bytes
+    assert not planned(LLADA, 80, tokens=2048, canvas=64, rows=made.rows + 1).fits
+
+
+def test_auto_never_takes_more_than_64_rows() -> None:
+    assert planned(DREAM, 640, tokens=2048, canvas=64).rows == 64
+
+
+def test_auto_takes_the_length_and_canvas_of_the_model() -> None:
+    made = planned(DIFFUSION_GEMMA, 140)
+    assert (made.tokens, made.canvas) == (262_144, 256)
+
+
+def test_limits_that_are_given_are_checked_and_not_changed() -> None:
+    made = planned(LLADA, 40, rows=32, tokens=4096, canvas=64)
+    assert not made.fits
+    assert (made.rows, made.tokens) == (32, 4096)
+    assert made.shortfall_bytes == made.bytes.total - made.budget_bytes > 0
+
+
+def test_what_is_smaller_than_the_budget_stays_as_asked() -> None:
+    made = planned(LLADA, 80, rows=2, tokens=100, canvas=64)
+    assert (made.fits, made.rows, made.tokens, made.shortfall_bytes) == (True, 2, 100, 0)
+
+
+def test_the_budget_is_a_share_of_the_memory() -> None:
+    assert Budget(memory_bytes=80 * GIB).bytes == 72 * GIB
+    assert Budget(memory_bytes=1000, utilization=0.29).bytes == 290  # 289.99… as floats
+
+
+def test_alternatives_fit_and_are_the_nearest() -> None:
+    made = planned(LLADA, 40, rows=32, tokens=4096, canvas=64)
+    found = changes(made)
+    budget = Budget(memory_bytes=40 * GIB)
+    for rows, tokens, dtype, gpus in found.values():
+        asked = Asked(rows=rows, tokens=tokens, canvas=64, dtype=dtype.value, gpus=gpus)
+        assert plan(LLADA.facts, asked, budget).fits
+    rows = found["fewer rows"][0]
+    assert not planned(LLADA, 40, rows=rows + 1, tokens=4096, canvas=64).fits
+    tokens = found["shorter"][1]
+    assert not planned(LLADA, 40, rows=32, tokens=tokens + 1, canvas=64).fits
+
+
+def test_a_model_that_is_too_large_is_offered_smaller_weights_and_more_gpus() -> None:
+    found = changes(planned(DIFFUSION_GEMMA, 40, tokens=2048))
+    assert found == {
+        "other dtype": (1, 2048, Dtype.FP8, 1),
+        "more GPUs": (1, 2048, Dtype.BFLOAT16, 2),
+    }
+
+
+def test_rows_and_length_together_are_offered_when_neither_alone_would_do() -> None:
+    found = changes(planned(DIFFUSION_GEMMA, 56, rows=64, tokens=262_144))
+    assert "fewer rows" not in found
+    assert "shorter" not in found
+    rows, tokens, _, _ = found["fewer rows and shorter"]
+    assert rows == 1
+    assert 256 <= tokens < 262_144
+
+
+def test_a_gpu_that_is_far_too_small_has_no_alternative() -> None:
+    made = planned(DIFFUSION_GEMMA, 2, tokens=2048)
+    assert (made.fits, made.alternatives) == (False, ())
+    assert "use a GPU with more memory" in explain(made)
+
+
+def test_guidance_doubles_canvases_but_not_keys_and_values() -> None:
+    plain, guided = (planned(LLADA, 80, rows=8, tokens=2048, canvas=64, guidance=on).bytes for on in (False, True))
+    assert guided.logits == 2 * plain.logits
+    assert (guided.kv, guided.weights) == (plain.kv, plain.weights)
+    assert guided.total > plain.total
+
+
+def test_the_autoregressive_arm_has_logits_of_one_position() -> None:
+    made = planned(DENSE_MHA, 80, rows=4, tokens=2048)
+    assert made.canvas == 1
+    assert made.bytes.logits == 4 * 256_000 * 4 * GPU.logit_copies
+    assert made.bytes.self_conditioning == 0
+
+
+def test_the_arm_can_be_chosen() -> None:
+    assert planned(DENSE_MHA, 80, rows=4, tokens=2048, canvas=64).canvas == 64
+    assert planned(DIFFUSION_GEMMA, 80, rows=4, tokens=2048, arm=Arm.AR).canvas == 1
+    with pytest.raises(SizingError, match="say how many tokens a block has, such as 64"):
+        planned(DENSE_MHA, 80, rows=4, tokens=2048, arm=Arm.DIFFUSION)
+
+
+def test_logits_and_a_prefill_are_never_alive_together() -> None:
+    """A pass over 512 tokens of each row needs more than a canvas' activations, but has no logits beside it."""
+    load = Workload(rows=16, tokens=2048, canvas=64, guidance=False, dtype=Dtype.BFLOAT16, gpus=1)
+    none = footprint(DENSE_MHA.facts, load, replace(GPU, logit_copies=0))
+    some = footprint(DENSE_MHA.facts, load, replace(GPU, logit_copies=0.5))
+    assert none.activations == some.activations + some.logits
+    assert none.total == some.total
+
+
+def test_on_cpu_there_is_no_context_of_cuda() -> None:
+    budget = Budget(memory_bytes=80 * GIB)
+    asked = Asked(rows=1, tokens=128, canvas=64)
+    assert plan(LLADA.facts, asked, budget, CPU).bytes.reserve < plan(LLADA.facts, asked, budget, GPU).bytes.reserve
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"rows": 0}, "0 rows: write auto or a number from 1 to 64"),
+        ({"rows": 65}, "65 rows"),
+        ({"tokens": 8}, "a sequence of 8 tokens: write auto or at least 16"),
+        ({"tokens": 4097}, "a sequence of 4097 tokens is longer than the 4096 positions of the model"),
+        ({"canvas": 2000}, "a canvas of 2000 tokens: write a number from 1 to 1024"),
+        ({"canvas": None}, "config.json of llada gives no canvas length: say how many tokens"),
+        ({"dtype": "int3"}, "dtype is int3: write auto or one of float32, bfloat16"),
+        ({"gpus": 3}, "cannot be split over 3 GPUs: 1, 2, 4, 8 can be"),
+        ({"gpus": 0}, "cannot be split over 0 GPUs"),
+        ({"guidance": True, "canvas": None, "arm": Arm.AR}, "guidance is of diffusion"),
+    ],
+)
+def test_what_no_amount_of_memory_would_run_is_refused(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(SizingError, match=words):
+        planned(LLADA, 80, **{"canvas": 64} | asked)
+
+
+def test_a_quantised_checkpoint_keeps_its_format() -> None:
+    quantised = DREAM.facts.model_copy(update={"quantization": "fp8"})
+    budget = Budget(memory_bytes=80 * GIB)
+    with pytest.raises(SizingError, match="quantised already"):
+        plan(quantised, Asked(tokens=2048, canvas=64, dtype="bfloat16"), budget)
+    made = plan(quantised, Asked(tokens=2048, canvas=64), budget)
+    assert made.bytes.weights == quantised.stored_bytes
+
+
+def test_a_plan_in_words() -> None:
+    assert explain(planned(LLADA, 80, rows=16, tokens=2048, canvas=64)).startswith(
+        "16 rows × 2,048 tokens in bfloat16 take "
+    )
+    said = explain(planned(LLADA, 24, rows=16, tokens=2048, canvas=64))
+    assert "kv 16.00 GiB, weights 14.93 GiB" in said
+    assert "more than the budget of 21.60 GiB. What fits: fewer rows: " in said
