@@ -139,8 +139,10 @@ def _news(before: RolloutState, after: RolloutState) -> tuple[RolloutEvent, ...]
 
 def _lasting(state: RolloutState) -> tuple[object, ...]:
     """All but numbers that drift with each look."""
+    drifts = state.phase in {RolloutPhase.OBSERVING, RolloutPhase.HELD}
     return (
         state.phase,
+        None if drifts else state.message,
         state.canary_percent,
         state.held_since,
         state.is_overdue,
