@@ -3,7 +3,7 @@
 from itertools import product
 
 import torch
-from diffusion_worker.samplers.randomness import Stream, integers, row_key, uniforms
+from diffusion_worker.samplers.randomness import Stream, another, integers, row_key, uniforms
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,3 +56,13 @@ def test_numbers_are_spread_evenly_and_uncorrelated() -> None:
     assert abs(numbers.var() - 1 / 12) < 5 * (1 / 180 / numbers.numel()) ** 0.5
     for shifted in (numbers.roll(1, 0), numbers.roll(1, 1)):
         assert abs(((numbers - 0.5) * (shifted - 0.5)).mean()) < 5 / 12 / numbers.numel() ** 0.5
+
+
+def test_another_number_is_as_uniform_and_does_not_show_the_first() -> None:
+    numbers = uniforms(torch.tensor([3]), 40000)[0]
+    low = numbers[numbers < 0.1]  # say, those that were rejected
+    for again in (another(low), another(another(low))):
+        assert (again >= 0).all()
+        assert (again < 1).all()
+        assert abs(again.mean() - 0.5) < 5 * (1 / 12 / len(low)) ** 0.5
+        assert abs(((again - 0.5) * (low / 0.1 - 0.5)).mean()) < 5 / 12 / len(low) ** 0.5

@@ -1,8 +1,20 @@
-"""Drawing tokens from predicted distributions, with random numbers that are given."""
+"""Drawing tokens from predicted distributions, with random numbers that are given.
 
+A vocabulary is large, so this is work for the memory as much as for the processor: each function goes through [B, C, V]
+in tiles that stay in a core's cache, in as few passes as it can, and keeps one buffer of that size alive.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+
+from diffusion_worker.samplers.randomness import another
+
+_TILE = 1 << 17  # numbers; with a temporary of the same size they stay in a core's second-level cache
+_BLOCK = 64  # tokens; `draw` finds the block of the vocabulary first, then the token in it
+_TRIES = 8  # draws before a nucleus is computed in full
+_LEAST_LOG = -200.0  # exp of it is 0 in float32
 
 
 @dataclass(frozen=True)
@@ -15,47 +27,101 @@ class Prediction:
 
 
 def predict(logits: torch.Tensor, temperature: torch.Tensor) -> Prediction:
-    """Distributions of `logits` [B, C, V] at `temperature` [B]."""
-    scaled = logits / temperature[:, None, None]
-    probs = torch.softmax(scaled, dim=-1, dtype=torch.float32)
-    return Prediction(
-        probs=probs,
-        argmax=scaled.argmax(dim=-1),
-        entropy=torch.special.entr(probs).sum(dim=-1),  # Σ -p ln p, where an impossible token adds 0
-    )
+    """Distributions of `logits` [B, C, V] at `temperature` [B]. Float32 logits' memory becomes the probabilities'."""
+    B, C, V = logits.shape
+    logits = logits.to(torch.float32).contiguous()
+    probs = logits.view(-1, V)
+    temperatures = temperature.to(torch.float32).repeat_interleave(C)[:, None]
+    argmax = torch.empty(B * C, dtype=torch.int64, device=logits.device)
+    entropy = torch.empty(B * C, dtype=torch.float32, device=logits.device)
+    for tile in _tiles(probs):
+        x = probs[tile].div_(temperatures[tile])
+        argmax[tile] = x.max(dim=-1).indices  # far faster than argmax on a CPU
+        log_p = torch.log_softmax(x, dim=-1)
+        p = torch.exp(log_p, out=x)
+        # An impossible token, p = 0 and ln p = -∞, adds 0.
+        torch.linalg.vecdot(p, log_p.clamp_(min=_LEAST_LOG), out=entropy[tile])
+    return Prediction(probs=logits, argmax=argmax.view(B, C), entropy=entropy.neg_().view(B, C))
 
 
 def nucleus(probs: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
     """Keep the fewest most likely tokens whose mass reaches `top_p`, zero for the others; not renormalised.
 
-    `probs` [B, C, V], `top_p` [B]. The most likely token always stays. See arXiv:1904.09751.
+    `probs` [..., V], `top_p` [...]. The most likely token always stays; of equal ones, the first. See arXiv:1904.09751.
     """
     sorted_probs, order = probs.sort(dim=-1, descending=True, stable=True)
     mass_before = sorted_probs.cumsum(dim=-1) - sorted_probs
-    kept = mass_before < top_p[:, None, None]
+    kept = mass_before < top_p[..., None]
     kept[..., 0] = True
     return torch.zeros_like(probs).scatter(-1, order, torch.where(kept, sorted_probs, 0.0))
 
 
 def draw(probs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    """One token per position by inverting the distribution function at `u`: `probs` [B, C, V], `u` [B, C] in [0, 1).
+    """One token per position by inverting the distribution function at `u`: `probs` [..., V], `u` [...] in [0, 1).
 
     `probs` need not sum to 1. One number per position is enough; the usual way draws one for each token of the
     vocabulary. A token of probability 0 is never drawn.
     """
-    cdf = probs.cumsum(dim=-1)
-    at = u[..., None] * cdf[..., -1:]
-    return torch.searchsorted(cdf, at, right=True).squeeze(-1).clamp(max=probs.shape[-1] - 1)
+    V = probs.shape[-1]
+    if V % _BLOCK:
+        return _invert(probs, u)[0]
+    blocks = probs.reshape(*probs.shape[:-1], V // _BLOCK, _BLOCK)
+    block, u_in_block = _invert(blocks.sum(dim=-1), u)
+    chosen = blocks.gather(-2, block[..., None, None].expand(*block.shape, 1, _BLOCK)).squeeze(-2)
+    return block * _BLOCK + _invert(chosen, u_in_block)[0]
 
 
 def sample(prediction: Prediction, *, u: torch.Tensor, top_p: torch.Tensor, greedy: torch.Tensor) -> torch.Tensor:
-    """Tokens [B, C] from a prediction: the most likely for rows in `greedy` [B], else drawn at `u` within `top_p` [B].
+    """Tokens [B, C] from a prediction: the most likely for rows in `greedy` [B], else drawn at `u` within `top_p` [B]."""
+    tokens = torch.where(greedy[:, None], prediction.argmax, draw(prediction.probs, u))
+    for row in torch.nonzero((top_p < 1) & ~greedy, as_tuple=True)[0].tolist():
+        tokens[row] = _within_nucleus(tokens[row], prediction.probs[row], u[row], top_p[row])
+    return tokens
 
-    The nucleus costs a sort of the vocabulary, so only rows that ask for one pay for it.
+
+def _within_nucleus(tokens: torch.Tensor, probs: torch.Tensor, u: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """Draw again where the tokens [C], drawn from `probs` [C, V] at `u` [C], are not in the nucleus.
+
+    Whether a token is in it shows without the sort of the vocabulary that the nucleus itself takes: by the mass of the
+    tokens before it. Each try succeeds with probability ≥ top_p.
     """
-    probs = prediction.probs
-    cut = torch.nonzero(top_p < 1, as_tuple=True)[0]
-    if len(cut) > 0:
-        probs = probs.clone()
-        probs[cut] = nucleus(probs[cut], top_p[cut])
-    return torch.where(greedy[:, None], prediction.argmax, draw(probs, u))
+    outside = _mass_before(probs, tokens) >= top_p
+    for _ in range(_TRIES):
+        position = outside.nonzero(as_tuple=True)[0]
+        if len(position) == 0:
+            return tokens
+        u = another(u)
+        left = probs[position]
+        again = draw(left, u[position])
+        tokens = tokens.index_put((position,), again)
+        outside = outside.index_put((position,), _mass_before(left, again) >= top_p)
+    return torch.where(outside, draw(nucleus(probs, top_p.expand(len(probs))), another(u)), tokens)
+
+
+def _mass_before(probs: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Mass [C] of the tokens that come before `tokens` [C] when `probs` [C, V] is sorted, most likely first."""
+    p = probs.gather(-1, tokens[:, None])
+    likelier = torch.where(probs > p, probs, 0.0).sum(dim=-1)
+    is_equal = probs == p
+    if int(is_equal.sum()) == len(tokens):
+        return likelier
+    index = torch.arange(probs.shape[-1], device=probs.device)
+    return likelier + (is_equal & (index < tokens[:, None])).sum(dim=-1) * p.squeeze(-1)
+
+
+def _invert(probs: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The token whose part of the distribution function holds `u`, and how far into that part it is, in [0, 1)."""
+    cdf = probs.cumsum(dim=-1)
+    total = cdf[..., -1]
+    # Rounding may take u · total up to total, behind the last token that is possible.
+    at = torch.minimum(u * total, torch.nextafter(total, torch.zeros_like(total)))[..., None]
+    index = torch.searchsorted(cdf, at, right=True).clamp_(max=probs.shape[-1] - 1)
+    end = cdf.gather(-1, index)
+    start = torch.where(index > 0, cdf.gather(-1, (index - 1).clamp_(min=0)), 0.0)
+    return index.squeeze(-1), ((at - start) / (end - start)).squeeze(-1)
+
+
+def _tiles(x: torch.Tensor) -> Sequence[slice]:
+    """Rows of [N, V] in pieces that stay in the cache; all at once on a GPU, whose memory is as fast as it gets."""
+    rows = len(x) if x.device.type != "cpu" else max(1, _TILE // x.shape[1])
+    return [slice(start, start + rows) for start in range(0, len(x), rows)]

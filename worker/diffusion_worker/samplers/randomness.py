@@ -31,7 +31,12 @@ def row_key(*, seed: int, canvas: int, step: int, stream: Stream) -> int:
 
 def uniforms(keys: torch.Tensor, count: int) -> torch.Tensor:
     """Uniform numbers in [0, 1), float32 `[B, count]`, for keys int64 `[B]`. Multiples of 2**-24, so never 1."""
-    return _shift(_bits(keys, count), 40).to(torch.float32) * 2.0**-24
+    return _uniform(_bits(keys, count))
+
+
+def another(u: torch.Tensor) -> torch.Tensor:
+    """For each uniform number of `uniforms`, one that does not show it: for those whose first draw was rejected."""
+    return _uniform(_mix(((u.double() * 2.0**24).to(torch.int64) + 1) * _signed(_GAMMA)))
 
 
 def integers(keys: torch.Tensor, count: int, *, high: int) -> torch.Tensor:
@@ -42,7 +47,14 @@ def integers(keys: torch.Tensor, count: int, *, high: int) -> torch.Tensor:
 def _bits(keys: torch.Tensor, count: int) -> torch.Tensor:
     """64 random bits as int64 `[B, count]`. Integer overflow wraps, as the mixer wants."""
     counter = torch.arange(1, count + 1, device=keys.device, dtype=torch.int64)
-    z = keys[:, None] + counter * _signed(_GAMMA)
+    return _mix(keys[:, None] + counter * _signed(_GAMMA))
+
+
+def _uniform(bits: torch.Tensor) -> torch.Tensor:
+    return _shift(bits, 40).to(torch.float32) * 2.0**-24
+
+
+def _mix(z: torch.Tensor) -> torch.Tensor:
     z = (z ^ _shift(z, 30)) * _signed(_FACTORS[0])
     z = (z ^ _shift(z, 27)) * _signed(_FACTORS[1])
     return z ^ _shift(z, 31)
