@@ -6,7 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
+from diffusion_worker.wire import (
+    BlockEvent,
+    ErrorEvent,
+    FinishEvent,
+    GenerateRequest,
+    Likelihood,
+    TokenLikelihood,
+    encode_event,
+)
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 Event = BlockEvent | FinishEvent | ErrorEvent
@@ -68,7 +76,7 @@ def _unpack(raw: bytes) -> bytes:
 def _response(item: Event | str | bytes) -> Any:
     if isinstance(item, str):
         return service_pb2.ModelStreamInferResponse(error_message=item)
-    data = item if isinstance(item, bytes) else item.model_dump_json().encode()
+    data = item if isinstance(item, bytes) else encode_event(item)
     tensor = service_pb2.ModelInferResponse.InferOutputTensor(name="event", datatype="BYTES", shape=[1, 1])
     response = service_pb2.ModelInferResponse(
         model_name="dlm", outputs=[tensor], raw_output_contents=[struct.pack("<I", len(data)) + data]
@@ -101,6 +109,22 @@ def says(*texts: str, reason: str = "stop") -> Script:
         yield finish(len(texts), seed=request.seed or 0, reason=reason)
 
     return script
+
+
+def says_seed(*, logprobs: bool = False) -> Script:
+    """Answers with its seed in two blocks, so that choices can be told apart."""
+
+    async def script(request: GenerateRequest, _: Any) -> AsyncIterator[Event]:
+        for index, text in enumerate(("seed ", str(request.seed))):
+            token = TokenLikelihood(utf8=list(text.encode()), logprob=-0.5, top=_alternatives(request.logprobs or 0))
+            yield BlockEvent(index=index, text=text, tokens=1, steps=1, logprobs=[token] if logprobs else None)
+        yield finish(2, seed=request.seed or 0)
+
+    return script
+
+
+def _alternatives(count: int) -> list[Likelihood]:
+    return [Likelihood(utf8=[0xC3], logprob=-0.25), Likelihood(utf8=list("é".encode()), logprob=-1.5)][:count]
 
 
 def reports(error: ErrorEvent) -> Script:

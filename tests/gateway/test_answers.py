@@ -26,6 +26,7 @@ async def test_a_chat_is_streamed_block_by_block(stack: Stack) -> None:
         "prompt_tokens": 7,
         "completion_tokens": 9,
         "total_tokens": 16,
+        "seed": 7,
     }
     assert {chunk.system_fingerprint for chunk in chunks} == {"fp_stab0001_7"}
     assert len({chunk.id for chunk in chunks}) == 1

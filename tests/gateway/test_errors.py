@@ -24,7 +24,7 @@ BODY = {"model": "story", "prompt": "x"}
         ("POST", "/v1/chat/completions", b"\xff\xfe", 400, "invalid_json"),
         ("POST", "/v1/completions", b"[" * 100_000, 400, "invalid_json"),
         ("POST", "/v1/completions", b'{"model": "other", "prompt": "x"}', 404, "model_not_found"),
-        ("POST", "/v1/completions", b'{"model": "story", "prompt": "x", "n": 2}', 400, "unsupported_parameter"),
+        ("POST", "/v1/completions", b'{"model": "story", "prompt": "x", "best_of": 2}', 400, "unsupported_parameter"),
     ],
 )
 async def test_errors_have_openais_form(

@@ -42,6 +42,32 @@ async def test_short_outputs_go_to_ar_and_are_counted(stack: Stack) -> None:
     assert stack.metric("ruled_requests_total", namespace="default", model="story", rule="short_output") == 1
 
 
+async def test_what_only_ar_can_honour_goes_to_ar_and_is_counted(stack: Stack) -> None:
+    stable, ar = await stack.arm("stable", says("x"), percent=100), await stack.arm("fallback", says("x"))
+    await stack.route(stable, ar)
+    assert await arm_of(stack, presence_penalty=0.5) == "fallback"
+    assert await arm_of(stack, logprobs=0) == "fallback"
+    assert await arm_of(stack, presence_penalty=0) == "stable"
+    assert ar.pods[0].requests[0].presence_penalty == 0.5
+    assert stack.metric("ruled_requests_total", namespace="default", model="story", rule="autoregressive_only") == 2
+
+
+async def test_what_only_ar_can_honour_is_refused_where_there_is_no_ar(stack: Stack) -> None:
+    stable, ar = await stack.arm("stable", says("x"), percent=100), await stack.arm("fallback", says("x"))
+    await stack.route(stable)
+    response = await stack.http.post("/v1/completions", json=BODY | {"logit_bias": {"5": 1}})
+    error = response.json()["error"]
+    assert (response.status_code, error["param"], error["code"]) == (400, "logit_bias", "unsupported_parameter")
+    assert "no such arm" in error["message"]
+    await stack.route(stable, ar, generation=2)
+    forced = await stack.http.post(
+        "/v1/completions", json=BODY | {"frequency_penalty": 1}, headers={"x-diffusion-arm": "stable"}
+    )
+    assert (forced.status_code, forced.json()["error"]["param"]) == (400, "frequency_penalty")
+    assert "do not force" in forced.json()["error"]["message"]
+    assert stable.pods[0].requests == []
+
+
 async def test_without_ar_the_diffusion_arm_answers_short_requests_too(stack: Stack) -> None:
     stable, ar = await stack.arm("stable", says("x"), percent=100), await stack.arm("fallback")
     await stack.route(stable, ar)

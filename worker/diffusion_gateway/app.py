@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from .dispatch import Answer, Question
+from .answers import Answer
+from .dispatch import Question
 from .edge import EXCEPTION_HANDLERS, EventStreamResponse, Traced, read_body, trace_of, unless_client_leaves
 from .gateway import Gateway
 from .openai.errors import ApiError, invalid_parameter, model_not_found, unavailable
@@ -124,11 +125,12 @@ class _Api:
         model = trace.model = self._find(parsed.model)
         # Drawn here, so that a second arm gets the same seed and the fingerprint is known from the first chunk on.
         seed = secrets.randbits(48) if parsed.seed is None else parsed.seed
+        trace.choices = parsed.n
         deadline = trace.started + self._gateway.settings.request_timeout_seconds
         question = Question(
             table=table,
             model=model,
-            request=parsed.to_wire(request_id=trace.worker_request_id, seed=seed),
+            requests=parsed.to_wire(request_id=trace.worker_request_id, seed=seed),
             forced=_forced_arm(request),
             whole=not parsed.stream,
             deadline=deadline,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from diffusion_worker.wire import GenerateRequest
+from diffusion_worker.wire import GenerateRequest, ScoreRequest
 from tritonclient.grpc.aio import InferenceServerClient
 
 from .triton import EventStream, Reason, WorkerError
@@ -75,7 +75,7 @@ class WorkerPool:
         if pod := self._pods.get(target):
             pod.failed_at = self._clock()
 
-    def open(self, target: str, request: GenerateRequest) -> EventStream:
+    def open(self, target: str, request: GenerateRequest | ScoreRequest) -> EventStream:
         """Start a request on a pod. Failures to connect show in the stream.
 
         Raises:

@@ -87,15 +87,27 @@ class Plan:
     """The rule that overruled the weights."""
 
 
-def plan(model: Model, *, max_tokens: int | None, forced: ArmRole | None, random: Random) -> Plan:
+def plan(
+    model: Model,
+    *,
+    max_tokens: int | None,
+    forced: ArmRole | None,
+    random: Random,
+    autoregressive_only: bool = False,
+) -> Plan:
     """Choose who answers, and who takes over if that fails.
 
-    A forced arm stands alone: who debugs an arm wants its failure, not another arm's answer. An empty plan means that no arm fits.
+    A forced arm stands alone: who debugs an arm wants its failure, not another arm's answer. What a diffusion model cannot honour
+    (`autoregressive_only`) goes to AR arms alone. An empty plan means that no arm fits.
     """
     if forced is not None:
-        return Plan(tuple(arm for arm in model.arms if arm.role == forced)[:1])
+        fitting = (arm for arm in model.arms if arm.role == forced)
+        return Plan(tuple(arm for arm in fitting if arm.kind == ArmKind.AR or not autoregressive_only)[:1])
     weighted = weighted_arm(model.arms, random=random)
     ar = ar_arm(model.arms)
+    if autoregressive_only:
+        able = ar if ar is not None and ar.kind == ArmKind.AR else None
+        return Plan(_distinct((able,)), rule=None if able is None or able == weighted else "autoregressive_only")
     short = max_tokens is not None and max_tokens < model.min_output_tokens
     order = (ar, weighted) if short else (weighted, ar)
     overruled = short and ar is not None and ar != weighted

@@ -6,9 +6,9 @@ from typing import Any
 
 from diffusion_worker.wire import BlockEvent, FinishEvent
 
-from .dispatch import Answer
+from .answers import Answer
 from .openai.errors import ApiError
-from .openai.responses import AnswerHead
+from .openai.responses import AnswerHead, ChoiceText
 from .trace import Trace
 from .triton import WorkerError
 
@@ -19,19 +19,21 @@ async def server_sent_events(
     answer: Answer, head: AnswerHead, *, include_usage: bool, trace: Trace
 ) -> AsyncIterator[bytes]:
     """The whole stream. If the worker stops in the middle, the last event is an error and [DONE] does not come."""
+    choices = [ChoiceText(index) for index in range(trace.choices)]
     if head.chat:
-        yield encode(head.role_chunk())
+        for choice in choices:
+            yield encode(head.role_chunk(choice.index))
     try:
-        async for event in answer.events():
+        async for index, event in answer.events():
             match event:
-                case BlockEvent(text=text) if text:
-                    yield encode(head.chunk(text))
+                case BlockEvent() if event.text or event.logprobs:
+                    yield encode(head.chunk(choices[index], event))
                 case FinishEvent():
-                    trace.finish = event
-                    yield encode(head.chunk("", finish_reason=event.reason))
-                    if include_usage:
-                        yield encode(head.usage_chunk(event))
-                    yield _DONE
+                    trace.finishes.append(event)
+                    yield encode(head.finish_chunk(index, event))
+        if include_usage:
+            yield encode(head.usage_chunk(trace.finishes))
+        yield _DONE
     except (WorkerError, ApiError) as error:
         trace.broken = str(error)
         yield encode(broken_off(error).body())
@@ -39,15 +41,15 @@ async def server_sent_events(
 
 async def whole_answer(answer: Answer, head: AnswerHead, *, trace: Trace) -> dict[str, Any]:
     """The body of an answer that is not streamed. The dispatcher has read it to its end already."""
-    texts: list[str] = []
-    async for event in answer.events():
+    choices = [ChoiceText(index) for index in range(trace.choices)]
+    async for index, event in answer.events():
         match event:
-            case BlockEvent(text=text):
-                texts.append(text)
+            case BlockEvent():
+                choices[index].add(event)
             case FinishEvent():
-                trace.finish = event
-                return head.whole("".join(texts), event)
-    raise AssertionError("events end with a FinishEvent")
+                choices[index].finish = event
+                trace.finishes.append(event)
+    return head.whole(choices)
 
 
 def broken_off(error: WorkerError | ApiError) -> ApiError:

@@ -44,7 +44,9 @@ class Trace:
     arm: RouteArm | None = None
     failures: list[Failure] = field(default_factory=list)
     first_text_at: float | None = None
-    finish: FinishEvent | None = None
+    choices: int = 1
+    finishes: list[FinishEvent] = field(default_factory=list)
+    """One per choice that has ended."""
     broken: str | None = None
     """Why a stream broke off."""
     client_gone: bool = False
@@ -73,10 +75,10 @@ class Trace:
             return
         if self.first_text_at is not None:
             metrics.first_token_seconds.labels(*labels).observe(self.first_text_at - self.started)
-        if self.finish is not None and not self.client_gone:
+        if len(self.finishes) == self.choices and not self.client_gone:
             metrics.duration_seconds.labels(*labels).observe(time.monotonic() - self.started)
-            metrics.output_tokens.labels(*labels).inc(self.finish.completion_tokens)
-            metrics.prompt_tokens.labels(*labels).inc(self.finish.prompt_tokens)
+            metrics.output_tokens.labels(*labels).inc(sum(finish.completion_tokens for finish in self.finishes))
+            metrics.prompt_tokens.labels(*labels).inc(self.finishes[0].prompt_tokens)
 
     def log(self) -> None:
         """Write the access log's line."""
@@ -94,8 +96,11 @@ class Trace:
             facts |= {"arm": self.arm.role.value, "revision": self.arm.revision, "kind": self.arm.kind.value}
         if self.first_text_at is not None:
             facts["first_text_seconds"] = round(self.first_text_at - self.started, 4)
-        if self.finish:
-            facts |= self.finish.model_dump(include={"reason", "prompt_tokens", "completion_tokens", "steps", "blocks"})
+        if self.finishes:
+            facts["reason"] = ",".join(finish.reason for finish in self.finishes)
+            facts["prompt_tokens"] = self.finishes[0].prompt_tokens
+            for name in ("completion_tokens", "steps", "blocks"):
+                facts[name] = sum(getattr(finish, name) for finish in self.finishes)
         if self.failures:
             facts["failures"] = [f"{item.arm.role}: {item.reason}: {item.message}" for item in self.failures]
         if self.broken:

@@ -18,6 +18,8 @@ from diffusion_worker.wire import (
     ErrorEvent,
     FinishEvent,
     GenerateRequest,
+    ScoreEvent,
+    ScoreRequest,
     encode_request,
 )
 from pydantic import ValidationError
@@ -25,7 +27,7 @@ from tritonclient.grpc import InferInput, InferResult
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-Event = BlockEvent | FinishEvent | ErrorEvent
+Event = BlockEvent | FinishEvent | ScoreEvent | ErrorEvent
 
 _log = structlog.get_logger()
 
@@ -73,13 +75,13 @@ class WorkerError(Exception):
 
 
 class EventStream:
-    """The events of one request on one pod, ending with a `FinishEvent` or `ErrorEvent`.
+    """The events of one request on one pod, ending with a `FinishEvent` (of a score: `ScoreEvent`) or `ErrorEvent`.
 
     A task of its own reads ahead, because a stream must be read to its natural end even when the client left on the last event:
     Triton 2.51 leaks a model reference when a stream is closed in the moment of its final response.
     """
 
-    def __init__(self, client: InferenceServerClient, request: GenerateRequest) -> None:
+    def __init__(self, client: InferenceServerClient, request: GenerateRequest | ScoreRequest) -> None:
         self._queue: asyncio.Queue[Event | WorkerError] = asyncio.Queue(_BUFFERED_EVENTS)
         self._ended = False
         self.task = asyncio.create_task(self._read(client, request))
@@ -125,7 +127,7 @@ class EventStream:
         while not self._queue.empty():
             self._queue.get_nowait()
 
-    async def _read(self, client: InferenceServerClient, request: GenerateRequest) -> None:
+    async def _read(self, client: InferenceServerClient, request: GenerateRequest | ScoreRequest) -> None:
         call = client.stream_infer(_one(request))
         try:
             async for result, error in call:
@@ -151,7 +153,7 @@ async def _read_tail(call: Any) -> None:
                 pass
 
 
-async def _one(request: GenerateRequest) -> AsyncIterator[dict[str, Any]]:
+async def _one(request: GenerateRequest | ScoreRequest) -> AsyncIterator[dict[str, Any]]:
     tensor = InferInput(REQUEST_TENSOR, [1, 1], "BYTES")
     tensor.set_data_from_numpy(np.array([[encode_request(request)]], dtype=np.object_))
     yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": request.request_id}

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from diffusion_gateway.openai.errors import ApiError
 from diffusion_gateway.openai.requests import ChatOrCompletion, parse_chat, parse_completion
+from diffusion_worker.config import SamplerSettings
+from diffusion_worker.wire import REQUEST, encode_request
 
 
 def completion(**body: Any) -> ChatOrCompletion:
@@ -42,22 +44,42 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stream": True, "stream_options": "usage"}, "stream_options"),
     ({"model": ""}, "model"),
     ({"model": 5}, "model"),
-    ({"n": 2}, "n"),
+    ({"n": 9}, "n"),
     ({"n": 0}, "n"),
     ({"n": True}, "n"),
-    ({"logprobs": True}, "logprobs"),
-    ({"logprobs": 5}, "logprobs"),
-    ({"logprobs": 0}, "logprobs"),
+    ({"logprobs": -1}, "logprobs"),
     ({"top_logprobs": 3}, "top_logprobs"),
-    ({"logit_bias": {"50256": -100}}, "logit_bias"),
-    ({"presence_penalty": 0.5}, "presence_penalty"),
-    ({"frequency_penalty": -2}, "frequency_penalty"),
+    ({"logit_bias": {"50256": -101}}, "logit_bias"),
+    ({"logit_bias": {"50256": True}}, "logit_bias"),
+    ({"logit_bias": {"50256": "1"}}, "logit_bias"),
+    ({"logit_bias": {"fox": 1}}, "logit_bias"),
+    ({"logit_bias": {"-1": 1}}, "logit_bias"),
+    ({"logit_bias": {"²": 1}}, "logit_bias"),
+    ({"logit_bias": {str(2**31): 1}}, "logit_bias"),
+    ({"logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias"),
+    ({"logit_bias": [1]}, "logit_bias"),
+    ({"presence_penalty": 2.5}, "presence_penalty"),
+    ({"frequency_penalty": -2.1}, "frequency_penalty"),
+    ({"frequency_penalty": "1"}, "frequency_penalty"),
+    ({"sampler": "entropy_bound"}, "sampler"),
+    ({"sampler": {"steps": 5}}, "sampler.steps"),
+    ({"sampler": {"name": "ddpm"}}, "sampler.name"),
+    ({"sampler": {"max_denoising_steps": 0}}, "sampler.max_denoising_steps"),
+    ({"sampler": {"max_denoising_steps": "12"}}, "sampler.max_denoising_steps"),
+    ({"sampler": {"max_denoising_steps": 1025}}, "sampler.max_denoising_steps"),
+    ({"sampler": {"top_p": 0}}, "sampler.top_p"),
+    ({"sampler": {"guidance_scale": -1}}, "sampler.guidance_scale"),
+    ({"sampler": {"deterministic": "yes"}}, "sampler.deterministic"),
+    ({"sampler": {"canvas_length": 64}}, "sampler.canvas_length"),
     ({"frobnicate": 1}, "frobnicate"),
     ({"min_p": 0.1}, "min_p"),
 ]
 
 REFUSED_IN_COMPLETIONS: list[tuple[dict[str, Any], str]] = [
     ({"best_of": 2}, "best_of"),
+    ({"logprobs": True}, "logprobs"),
+    ({"logprobs": 21}, "logprobs"),
+    ({"top_logprobs": 0}, "top_logprobs"),
     ({"echo": True}, "echo"),
     ({"suffix": "end"}, "suffix"),
     ({"prompt": []}, "prompt"),
@@ -75,6 +97,9 @@ REFUSED_IN_COMPLETIONS: list[tuple[dict[str, Any], str]] = [
 ]
 
 REFUSED_IN_CHATS: list[tuple[dict[str, Any], str]] = [
+    ({"logprobs": 5}, "logprobs"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    ({"logprobs": False, "top_logprobs": 2}, "top_logprobs"),
     ({"tools": [{"type": "function"}]}, "tools"),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"functions": [{}]}, "functions"),
@@ -147,7 +172,7 @@ def test_long_values_are_cut_in_messages() -> None:
         {
             "n": 1,
             "logprobs": None,
-            "top_logprobs": 0,
+            "sampler": None,
             "presence_penalty": 0,
             "frequency_penalty": 0.0,
             "logit_bias": {},
@@ -185,9 +210,64 @@ def test_both_names_of_the_token_limit_may_agree() -> None:
 
 
 def test_the_wire_request_says_what_the_client_said() -> None:
-    wire = completion(prompt=[4, 5], stop="END", temperature=0.3).to_wire(request_id="r", seed=9)
+    (wire,) = completion(prompt=[4, 5], stop="END", temperature=0.3).to_wire(request_id="r", seed=9)
     assert (wire.prompt, wire.prompt_token_ids, wire.messages) == (None, [4, 5], None)
     assert (wire.stop, wire.temperature, wire.seed, wire.request_id) == (["END"], 0.3, 9, "r")
+
+
+def test_what_only_ar_can_honour_is_marked_as_such() -> None:
+    body = {"presence_penalty": 0.5, "frequency_penalty": -1, "logit_bias": {"7": -100, "8": 1}, "logprobs": 0}
+    (wire,) = completion(**body).to_wire(request_id="r", seed=9)
+    assert wire.autoregressive_only == ("presence_penalty", "frequency_penalty", "logit_bias", "logprobs")
+    assert (wire.presence_penalty, wire.frequency_penalty, wire.logit_bias) == (0.5, -1, {7: -100, 8: 1})
+    (plain,) = completion(presence_penalty=0, frequency_penalty=0, logit_bias={}).to_wire(request_id="r", seed=9)
+    assert plain.autoregressive_only == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, None),
+        ({"logprobs": False}, None),
+        ({"top_logprobs": 0}, None),
+        ({"logprobs": True}, 0),
+        ({"logprobs": True, "top_logprobs": 5}, 5),
+    ],
+)
+def test_chats_ask_for_log_probabilities_with_two_parameters(body: dict[str, Any], expected: int | None) -> None:
+    assert chat(**body).logprobs == expected
+
+
+def test_the_sampler_reaches_the_wire_field_by_field() -> None:
+    sampler = {
+        "name": "discrete_ddim",
+        "max_denoising_steps": 12,
+        "schedule": "cosine",
+        "adaptive": True,
+        "temperature_min": 0.5,
+        "temperature_max": 1,
+        "top_p": 0.9,
+        "guidance_scale": 0,
+        "deterministic": False,
+        "stochasticity": 0.5,
+        "stability_threshold": 2,
+        "confidence_threshold": 0.1,
+        "entropy_bound": 0.3,
+        "accept_threshold": 0.9,
+    }
+    assert sampler.keys() == SamplerSettings.model_fields.keys(), "a setting was added: add it here"
+    (wire,) = chat(sampler=sampler).to_wire(request_id="r", seed=9)
+    assert wire.sampler.model_dump(mode="json") == sampler
+    assert REQUEST.validate_json(encode_request(wire)) == wire
+
+
+def test_every_choice_has_a_seed_of_its_own_and_the_first_the_requests() -> None:
+    choices = completion(n=3).to_wire(request_id="r", seed=9)
+    assert [choice.request_id for choice in choices] == ["r.0", "r.1", "r.2"]
+    assert choices[0].seed == 9
+    assert len({choice.seed for choice in choices}) == 3
+    assert choices == completion(n=3).to_wire(request_id="r", seed=9)
+    assert choices[:2] == completion(n=2).to_wire(request_id="r", seed=9)
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"null", b'"x"', b"\xff", b'{"model": "\\ud800"}', b"[" * 100_000])

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from diffusion_gateway.routes import Model, ServiceKey, Table, plan, weighted_arm
+from diffusion_gateway.routes import Model, Plan, ServiceKey, Table, plan, weighted_arm
 from diffusion_operator.api.status import ArmRole, RouteArm
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +67,17 @@ def test_the_rule_is_named_only_when_it_overruled_the_weights() -> None:
     assert plan(model(STABLE, FALLBACK), **short).rule == "short_output"
     assert plan(model(ar), **short).rule is None
     assert plan(model(STABLE), **short).rule is None
+
+
+def test_what_only_ar_can_honour_goes_to_ar_alone() -> None:
+    only_ar = {"max_tokens": 100, "random": lambda: 0.0, "autoregressive_only": True}
+    chosen = plan(model(STABLE, CANARY, FALLBACK), forced=None, **only_ar)
+    assert ([arm.role for arm in chosen.arms], chosen.rule) == ([ArmRole.FALLBACK], "autoregressive_only")
+    ar = arm("stable", 100, kind="ar")
+    assert plan(model(ar), forced=None, **only_ar) == Plan((ar,))
+    assert plan(model(STABLE), forced=None, **only_ar) == Plan(())
+    assert plan(model(STABLE, FALLBACK), forced=ArmRole.STABLE, **only_ar) == Plan(())
+    assert plan(model(STABLE, FALLBACK), forced=ArmRole.FALLBACK, **only_ar) == Plan((FALLBACK,))
 
 
 def test_a_minimum_of_zero_switches_the_rule_off() -> None:

@@ -1,8 +1,8 @@
 import json
 
-from diffusion_gateway.openai.responses import AnswerHead
+from diffusion_gateway.openai.responses import AnswerHead, ChoiceText
 from diffusion_gateway.stream import encode
-from diffusion_worker.wire import FinishEvent
+from diffusion_worker.wire import BlockEvent, FinishEvent
 
 FINISH = FinishEvent(
     reason="length", prompt_tokens=2, completion_tokens=3, steps=9, blocks=1, seed=4, queue_seconds=0.0
@@ -13,9 +13,13 @@ def head(*, chat: bool) -> AnswerHead:
     return AnswerHead(id="abc", chat=chat, created=1, model="story", revision="aaaa0001", seed=4)
 
 
+def block(text: str) -> BlockEvent:
+    return BlockEvent(index=0, text=text, tokens=1, steps=1)
+
+
 def test_an_event_is_one_line_whatever_the_text_holds() -> None:
     text = 'a\nb\r\n\u2028 "c" 🙂 \x00'
-    event = encode(head(chat=False).chunk(text))
+    event = encode(head(chat=False).chunk(ChoiceText(0), block(text)))
     assert event.startswith(b"data: ")
     assert event.endswith(b"\n\n")
     line = event[:-2]
@@ -25,7 +29,7 @@ def test_an_event_is_one_line_whatever_the_text_holds() -> None:
 
 
 def test_chunks_have_the_fields_of_openai() -> None:
-    chunk = head(chat=True).chunk("hello")
+    chunk = head(chat=True).chunk(ChoiceText(0), block("hello"))
     assert chunk == {
         "id": "chatcmpl-abc",
         "object": "chat.completion.chunk",
@@ -34,14 +38,14 @@ def test_chunks_have_the_fields_of_openai() -> None:
         "system_fingerprint": "fp_aaaa0001_4",
         "choices": [{"index": 0, "delta": {"content": "hello"}, "finish_reason": None, "logprobs": None}],
     }
-    last = head(chat=True).chunk("", finish_reason="stop")
-    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": None}]
-    assert head(chat=False).chunk("x")["object"] == "text_completion"
+    last = head(chat=True).finish_chunk(1, FINISH)
+    assert last["choices"] == [{"index": 1, "delta": {}, "finish_reason": "length", "logprobs": None}]
+    assert head(chat=False).chunk(ChoiceText(0), block("x"))["object"] == "text_completion"
 
 
 def test_whole_answers_carry_the_usage() -> None:
-    whole = head(chat=True).whole("hi", FINISH)
-    assert whole["usage"] == {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+    whole = head(chat=True).whole([ChoiceText(0, text="hi", finish=FINISH)])
+    assert whole["usage"] == {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5, "seed": 4}
     assert whole["choices"][0]["message"] == {"role": "assistant", "content": "hi", "refusal": None}
     assert whole["choices"][0]["finish_reason"] == "length"
-    assert head(chat=True).usage_chunk(FINISH)["choices"] == []
+    assert head(chat=True).usage_chunk([FINISH])["choices"] == []

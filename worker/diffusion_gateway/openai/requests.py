@@ -1,17 +1,22 @@
 """What clients send, checked. Everything that would change the answer is honoured or refused by name, never ignored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import pydantic_core
-from diffusion_worker.wire import GenerateRequest, Message
+from diffusion_worker.config import SamplerSettings
+from diffusion_worker.wire import MAX_LOGPROBS, GenerateRequest, Message, Penalty
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from .errors import ApiError, invalid_parameter
 from .prompts import Prompt, read_messages, read_prompt, read_stop
+from .sampling import read_logit_bias, read_sampler, seed_of_choice
 from .unsupported import without_unsupported
+from .validation import first_fault
 
 B = TypeVar("B", bound="_Body")
+MAX_CHOICES = 8
 TokenLimit = Annotated[int | None, Field(ge=1, lt=2**31)]
 
 
@@ -32,6 +37,11 @@ class _Body(BaseModel):
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     stop: Annotated[tuple[str, ...], PlainValidator(read_stop)] = ()
+    n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: Annotated[Mapping[int, float], PlainValidator(read_logit_bias)] = Field(default_factory=dict)
+    sampler: Annotated[SamplerSettings, PlainValidator(read_sampler)] = SamplerSettings()
     stream: bool | None = None
     stream_options: StreamOptions | None = None
 
@@ -40,6 +50,7 @@ class CompletionBody(_Body):
     """Body of POST /v1/completions."""
 
     prompt: Annotated[Prompt, PlainValidator(read_prompt)]
+    logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
 
 
 class ChatBody(_Body):
@@ -47,6 +58,8 @@ class ChatBody(_Body):
 
     messages: Annotated[tuple[Message, ...], PlainValidator(read_messages)]
     max_completion_tokens: TokenLimit = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
 
 
 @dataclass(frozen=True)
@@ -62,11 +75,26 @@ class ChatOrCompletion:
     top_p: float
     seed: int | None
     stop: tuple[str, ...]
+    n: int
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: Mapping[int, float]
+    logprobs: int | None
+    """Alternatives per token. None: no log-probabilities."""
+    sampler: SamplerSettings
     prompt: Prompt | None
     messages: tuple[Message, ...] | None
 
-    def to_wire(self, *, request_id: str, seed: int) -> GenerateRequest:
-        """The request for a worker."""
+    def to_wire(self, *, request_id: str, seed: int) -> tuple[GenerateRequest, ...]:
+        """The requests for workers, one per choice."""
+        return tuple(
+            self._choice(
+                request_id=request_id if self.n == 1 else f"{request_id}.{index}", seed=seed_of_choice(seed, index)
+            )
+            for index in range(self.n)
+        )
+
+    def _choice(self, *, request_id: str, seed: int) -> GenerateRequest:
         return GenerateRequest(
             request_id=request_id,
             prompt=self.prompt if isinstance(self.prompt, str) else None,
@@ -77,13 +105,20 @@ class ChatOrCompletion:
             top_p=self.top_p,
             seed=seed,
             stop=list(self.stop),
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+            logit_bias=dict(self.logit_bias),
+            logprobs=self.logprobs,
+            sampler=self.sampler,
         )
 
 
 def parse_completion(raw: bytes) -> ChatOrCompletion:
     """Read the body of POST /v1/completions. Raises `ApiError` (400)."""
     body = _validated(CompletionBody, raw)
-    return _common(body, chat=False, max_tokens=body.max_tokens, prompt=body.prompt, messages=None)
+    return _common(
+        body, chat=False, max_tokens=body.max_tokens, logprobs=body.logprobs, prompt=body.prompt, messages=None
+    )
 
 
 def parse_chat(raw: bytes) -> ChatOrCompletion:
@@ -94,7 +129,16 @@ def parse_chat(raw: bytes) -> ChatOrCompletion:
         raise invalid_parameter(
             "max_tokens", "max_tokens and max_completion_tokens differ; give only max_completion_tokens."
         )
-    return _common(body, chat=True, max_tokens=next(iter(limits), None), prompt=None, messages=body.messages)
+    if body.top_logprobs is not None and not body.logprobs and body.top_logprobs > 0:
+        raise invalid_parameter("top_logprobs", "top_logprobs is only allowed together with logprobs=true.")
+    return _common(
+        body,
+        chat=True,
+        max_tokens=next(iter(limits), None),
+        logprobs=(body.top_logprobs or 0) if body.logprobs else None,
+        prompt=None,
+        messages=body.messages,
+    )
 
 
 def _common(
@@ -102,6 +146,7 @@ def _common(
     *,
     chat: bool,
     max_tokens: int | None,
+    logprobs: int | None,
     prompt: Prompt | None,
     messages: tuple[Message, ...] | None,
 ) -> ChatOrCompletion:
@@ -118,6 +163,12 @@ def _common(
         top_p=1.0 if body.top_p is None else body.top_p,
         seed=body.seed,
         stop=body.stop,
+        n=1 if body.n is None else body.n,
+        presence_penalty=body.presence_penalty or 0.0,
+        frequency_penalty=body.frequency_penalty or 0.0,
+        logit_bias=body.logit_bias,
+        logprobs=logprobs,
+        sampler=body.sampler,
         prompt=prompt,
         messages=messages,
     )
@@ -133,20 +184,4 @@ def _validated(kind: type[B], raw: bytes) -> B:
     try:
         return kind.model_validate(without_unsupported(body))
     except ValidationError as error:
-        raise _first(error) from None
-
-
-def _first(error: ValidationError) -> ApiError:
-    """The first thing that is wrong, in a client's words."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    param = ".".join(str(part) for part in first["loc"])
-    match first["type"]:
-        case "missing":
-            return invalid_parameter(param, f"{param} is missing; it is required.", code="missing_required_parameter")
-        case "extra_forbidden":
-            return invalid_parameter(
-                param, f"{param} is not a parameter of this API; leave it out.", code="unknown_parameter"
-            )
-    given = repr(first["input"])
-    value = given if len(given) <= 80 else f"{given[:77]}..."
-    return invalid_parameter(param, f"{param}={value} is not allowed: {first['msg'][0].lower()}{first['msg'][1:]}.")
+        raise first_fault(error) from None

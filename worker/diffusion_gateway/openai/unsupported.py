@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import invalid_parameter
+from .validation import shortened
 
 # They label, store or bill a request and cannot change a token of the answer.
 HARMLESS = frozenset(
@@ -29,28 +30,20 @@ class _Neutral:
 
 
 _LEAVE_OUT = "leave it out"
-_ONE = _Neutral((1,), "send one request per choice")
-_ZERO = _Neutral((0,), "leave it out or set it to 0")
 _TOOLS = _Neutral(([],), "leave it out; this model calls no tools")
 _NEUTRAL: Mapping[str, _Neutral] = {
     "audio": _Neutral((), _LEAVE_OUT),
-    "best_of": _ONE,
+    "best_of": _Neutral((1,), "ask for n choices and choose yourself"),
     "echo": _Neutral((False,), "prepend the prompt yourself"),
-    "frequency_penalty": _ZERO,
     "function_call": _Neutral(("none",), "leave it out; this model calls no functions"),
     "functions": _TOOLS,
-    "logit_bias": _Neutral(({},), _LEAVE_OUT),
-    "logprobs": _Neutral((False,), _LEAVE_OUT),
     "modalities": _Neutral((["text"],), "this model writes text only"),
-    "n": _ONE,
     "parallel_tool_calls": _Neutral((True, False), _LEAVE_OUT),
     "prediction": _Neutral((), _LEAVE_OUT),
-    "presence_penalty": _ZERO,
     "response_format": _Neutral(({"type": "text"},), "ask for the format in the prompt"),
     "suffix": _Neutral(("",), "this model continues a prompt and fills no gaps"),
     "tool_choice": _Neutral(("none", "auto"), "leave it out; this model calls no tools"),
     "tools": _TOOLS,
-    "top_logprobs": _Neutral((0,), _LEAVE_OUT),
 }
 
 
@@ -59,7 +52,9 @@ def without_unsupported(body: dict[str, Any]) -> dict[str, Any]:
     for name, neutral in _NEUTRAL.items():
         if name in body and body[name] is not None and not _is_neutral(body[name], neutral):
             raise invalid_parameter(
-                name, f"{name}={_short(body[name])} is not supported: {neutral.remedy}.", code="unsupported_parameter"
+                name,
+                f"{name}={shortened(body[name])} is not supported: {neutral.remedy}.",
+                code="unsupported_parameter",
             )
     return {name: value for name, value in body.items() if name not in HARMLESS and name not in _NEUTRAL}
 
@@ -67,8 +62,3 @@ def without_unsupported(body: dict[str, Any]) -> dict[str, Any]:
 def _is_neutral(value: Any, neutral: _Neutral) -> bool:
     # 1 == True in Python, but n=true is not n=1; an integer 0 may come as 0.0.
     return any(value == item and isinstance(value, bool) == isinstance(item, bool) for item in neutral.values)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,149 @@
+"""What one arm says to a request: one row per choice, each an `EventStream`, seen as one."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from diffusion_operator.api.status import RouteArm
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+
+from .openai.errors import ApiError
+from .triton import EventStream, Reason, WorkerError
+
+_CLIENTS_NAMES = {"prompt_token_ids": "prompt"}
+
+
+@dataclass(frozen=True)
+class Timer:
+    clock: Callable[[], float]
+    silence_seconds: float
+    deadline: float
+
+    def wait(self, seconds: float | None) -> float:
+        """How long the next event may take."""
+        usual = self.silence_seconds if seconds is None else seconds
+        return max(0.0, min(usual, self.deadline - self.clock()))
+
+
+class Choice:
+    """One row that speaks. Read `events` once; `close` must follow, whatever happens."""
+
+    def __init__(self, *, stream: EventStream, timer: Timer) -> None:
+        self.first_text_at: float | None = None
+        """On the dispatcher's clock."""
+        self._stream = stream
+        self._timer = timer
+        self._ahead: deque[BlockEvent | FinishEvent] = deque()
+
+    async def events(self) -> AsyncIterator[BlockEvent | FinishEvent]:
+        """Blocks, then one `FinishEvent`.
+
+        Raises:
+            WorkerError: the worker stopped in the middle.
+        """
+        finished = False
+        while not finished:
+            event = self._ahead.popleft() if self._ahead else await self._next(wait_seconds=None)
+            finished = isinstance(event, FinishEvent)
+            yield event
+
+    async def read_ahead(self, *, whole: bool, wait_seconds: float | None) -> None:
+        """Read the first event, or all of them, before `events` is used.
+
+        Raises:
+            WorkerError: the worker failed, or sent no first event for `wait_seconds` (None: the usual silence).
+            ApiError: the worker refuses the request; nobody else would take it.
+        """
+        event = await self._next(wait_seconds=wait_seconds)
+        self._ahead.append(event)
+        while whole and not isinstance(event, FinishEvent):
+            event = await self._next(wait_seconds=None)
+            self._ahead.append(event)
+
+    async def _next(self, *, wait_seconds: float | None) -> BlockEvent | FinishEvent:
+        event = await self._stream.next(timeout_seconds=self._timer.wait(wait_seconds))
+        if isinstance(event, ErrorEvent):
+            raise _refusal(event)
+        if isinstance(event, ScoreEvent):
+            raise WorkerError(Reason.ENGINE_ERROR, "the worker sent a score, which nobody asked for")
+        if self.first_text_at is None and isinstance(event, BlockEvent) and event.text:
+            self.first_text_at = self._timer.clock()
+        return event
+
+    def close(self) -> None:
+        """Free the row if it is still running."""
+        self._stream.close()
+
+
+class Answer:
+    """An arm that speaks: all choices of a request. Read `events` once; `close` must follow, whatever happens."""
+
+    def __init__(self, *, arm: RouteArm, choices: Sequence[Choice]) -> None:
+        self.arm = arm
+        self._choices = choices
+
+    @property
+    def first_text_at(self) -> float | None:
+        """On the dispatcher's clock."""
+        return min((each.first_text_at for each in self._choices if each.first_text_at is not None), default=None)
+
+    async def events(self) -> AsyncIterator[tuple[int, BlockEvent | FinishEvent]]:
+        """Events with the number of their choice, as they come: of each choice blocks, then one `FinishEvent`.
+
+        Raises:
+            WorkerError: a worker stopped in the middle.
+        """
+        if len(self._choices) == 1:
+            async for only in self._choices[0].events():
+                yield 0, only
+            return
+        streams = [choice.events() for choice in self._choices]
+
+        async def next_of(index: int) -> tuple[int, BlockEvent | FinishEvent | None]:
+            return index, await anext(streams[index], None)
+
+        done: set[asyncio.Task[tuple[int, BlockEvent | FinishEvent | None]]] = set()
+        waiting = {asyncio.ensure_future(next_of(index)) for index in range(len(streams))}
+        try:
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for index, event in sorted((task.result() for task in done), key=lambda item: item[0]):
+                    if event is not None:
+                        yield index, event
+                        waiting.add(asyncio.ensure_future(next_of(index)))
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, *done, return_exceptions=True)
+
+    def close(self) -> None:
+        """Free the rows that are still running."""
+        for choice in self._choices:
+            choice.close()
+
+
+async def all_or_none(works: Sequence[Coroutine[Any, Any, Choice]]) -> list[Choice]:
+    """Every choice; when one of them fails, its error, and the others are closed."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Choice):
+                result.close()
+        raise
+
+
+def _refusal(event: ErrorEvent) -> WorkerError | ApiError:
+    match event.code:
+        case "invalid_request" | "context_length_exceeded":
+            code = "invalid_value" if event.code == "invalid_request" else event.code
+            param = _CLIENTS_NAMES.get(event.param, event.param) if event.param else None
+            return ApiError(400, event.message, code=code, param=param)
+        case "shutting_down":
+            return WorkerError(Reason.UNAVAILABLE, event.message)
+    return WorkerError(Reason.ENGINE_ERROR, event.message)
