@@ -115,9 +115,21 @@ def test_a_sequence_limit_beyond_the_positions_of_the_model(diffusion_folder: Pa
         load_engine(config_of(diffusion_folder, "diffusion", max_sequence_length=513))
 
 
-def test_a_sampler_that_does_not_exist(diffusion_folder: Path) -> None:
-    with pytest.raises(SamplerError, match="there is no sampler magic"):
-        load_engine(config_of(diffusion_folder, "diffusion", sampler={"name": "magic"}))
+def test_a_sampler_for_another_kind_of_noise(diffusion_folder: Path) -> None:
+    with pytest.raises(SamplerError, match="does not suit the sampler low_confidence; choose block_refinement"):
+        load_engine(config_of(diffusion_folder, "diffusion", sampler={"name": "low_confidence"}))
+
+
+def test_a_setting_that_the_sampler_does_not_know(diffusion_folder: Path) -> None:
+    with pytest.raises(SamplerError, match="entropy_bound does not know stochasticity; leave it out, or choose"):
+        load_engine(config_of(diffusion_folder, "diffusion", sampler={"stochasticity": 0.5}))
+
+
+def test_sampler_settings_of_the_checkpoint_out_of_range(copy: Path) -> None:
+    path = copy / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"t_min": -1.0}))
+    with pytest.raises(UnsupportedCheckpointError, match=r"generation_config\.json cannot be used.*temperature_min"):
+        load_engine(config_of(copy, "diffusion"))
 
 
 def test_a_temperature_that_would_rise(diffusion_folder: Path) -> None:
