@@ -1,5 +1,6 @@
 """Is the machine ours alone? CPU time of everything but the measured processes, and time that the hypervisor took away."""
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -134,6 +135,8 @@ class LoadGuard:
     patience_seconds: float = 60.0  # how long to wait for a quiet machine before a run
     attempts: int = 3
     force: bool = False  # measure whatever the load, and mark the results
+    snapshot: Callable[[Iterable[int]], Snapshot] = Snapshot.take
+    sleep: Callable[[float], None] = time.sleep
 
     def run(self, name: str, action: Callable[[], T], *, roots: Iterable[int] = ()) -> Measured[T]:
         """Do `action` beside a quiet machine; LoadedMachineError when there is none to be had.
@@ -145,9 +148,9 @@ class LoadGuard:
         for attempt in range(1, self.attempts + 1):
             if not self.force:
                 self._wait_until_quiet(name, roots)
-            before = Snapshot.take(roots)
+            before = self.snapshot(roots)
             result = action()
-            load = before.load_until(Snapshot.take(roots))
+            load = before.load_until(self.snapshot(roots))
             disturbed = self.limits.exceeded_by(load)
             if self.force or not disturbed:
                 return Measured(result, load, disturbed)
@@ -158,15 +161,14 @@ class LoadGuard:
         )
 
     def _wait_until_quiet(self, name: str, roots: tuple[int, ...]) -> None:
-        deadline = time.monotonic() + self.patience_seconds
         told = False
-        while True:
-            before = Snapshot.take(roots)
-            time.sleep(_LOOK_SECONDS)
-            load = before.load_until(Snapshot.take(roots))
+        for look in itertools.count(1):
+            before = self.snapshot(roots)
+            self.sleep(_LOOK_SECONDS)
+            load = before.load_until(self.snapshot(roots))
             if not self.limits.exceeded_by(load):
                 return
-            if time.monotonic() >= deadline:
+            if look * _LOOK_SECONDS >= self.patience_seconds:
                 raise LoadedMachineError(
                     f"the machine did not become quiet within {self.patience_seconds:.0f} s before {name} ({load}). End the other work "
                     "and run it again (what is measured already is kept), or use --force, which is noted in the results"

@@ -1,6 +1,6 @@
 """Markdown tables from the results of the benchmarks. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Json = Mapping[str, Any]
@@ -76,4 +76,151 @@ def _conditions(conditions: Json) -> str:
     ]
     if disturbed:
         parts.append(f"**{disturbed} of {runs} runs were disturbed: measured with --force on a loaded machine**")
+    return "; ".join(parts) + "."
+
+
+def scaling(content: Json) -> str:
+    """By rows in a pass."""
+    rows = [
+        [
+            count,
+            spread(each["tokens_per_second"]),
+            _milliseconds(each["step_seconds"]),
+            f"{1000 * each['step_seconds']['median'] / int(count):.1f}",
+            _milliseconds(each["loop_seconds"], digits=2),
+        ]
+        for count, each in content["rows"].items()
+    ]
+    heads = ["rows", "tokens/s", "step, ms", "step per row, ms", "outside of passes, ms per step"]
+    return f"{table(heads, rows)}\n\n{_engine_conditions(content)}"
+
+
+def limit(content: Json) -> str:
+    """Beside the matrix products of the same passes."""
+    rows = [
+        [
+            count,
+            spread(each["engine_seconds"], digits=2),
+            spread(each["products_seconds"], digits=2),
+            spread(each["gigaflops"]),
+            f"**{spread(_percent(each['share']))} %**",
+            f"{spread(_percent(each['share_with_weights']))} %",
+            _milliseconds(each["empty_step_seconds"], digits=2),
+            _milliseconds(each["loop_seconds"], digits=2),
+        ]
+        for count, each in content["rows"].items()
+    ]
+    heads = [
+        "rows",
+        "engine, s",
+        "products, s",
+        "GFLOPS",
+        "share",
+        "share without attention's",
+        "empty step, ms",
+        "outside of passes, ms per step",
+    ]
+    return f"{table(heads, rows)}\n\n{_engine_conditions(content)}"
+
+
+def memory(content: Json) -> str:
+    """Peaks by what is varied, and the caches."""
+    parts = []
+    for name, cases in content["peak"].items():
+        rows = [
+            [
+                str(case["rows"]),
+                str(case["prompt"]),
+                str(case["tokens"]),
+                str(case["blocks"]),
+                f"{case['bytes'] / 2**20:.1f}",
+            ]
+            for case in cases
+        ]
+        parts.append(f"By {name}:\n\n{table(['rows', 'prompt', 'answer', 'blocks', 'peak, MiB'], rows)}")
+    rows = [
+        [
+            str(each["length"]),
+            f"{each['ours'] / 2**20:.2f}",
+            f"{each['ar'] / 2**20:.2f}",
+            f"{100 * (1 - each['ours'] / each['ar']):.0f} %",
+        ]
+        for each in content["cache"]
+    ]
+    parts.append(
+        f"Keys and values of one sequence:\n\n{table(['tokens', 'storyteller, MiB', 'AR twin, full cache, MiB', 'less'], rows)}"
+    )
+    return "\n\n".join([*parts, _engine_conditions(content)])
+
+
+def window(content: Json) -> str:
+    """By arrivals and window."""
+    rows = [
+        [
+            pattern,
+            name,
+            _milliseconds(each["first_block_seconds"]),
+            _milliseconds(each["total_seconds"]),
+            spread(each["rows_per_pass"], digits=2),
+            spread(each["passes"]),
+        ]
+        for pattern, by_window in content["arrivals"].items()
+        for name, each in by_window.items()
+    ]
+    heads = ["arrivals", "window", "first block, mean ms", "total, mean ms", "rows per pass", "passes"]
+    return f"{table(heads, rows)}\n\n{_engine_conditions(content)}"
+
+
+def passes(content: Json) -> str:
+    """Passes and what the text is worth."""
+    ar = content["ar"]
+    rows = [["AR twin", "", f"{ar['passes']:.0f}", f"{ar['tokens']:.0f}", f"{ar['perplexity']:.2f}", "1"]]
+    rows += [
+        [
+            f"canvas {each['canvas']}",
+            str(each["steps"]),
+            f"{each['passes']:.0f}",
+            f"{each['answer_tokens']:.0f}",
+            f"{each['perplexity']:.2f}",
+            f"{each['ratio']:.2f}",
+        ]
+        for each in content["diffusion"]
+    ]
+    judge = "the twin itself, which favours its own texts" if content["scorer_is_the_twin"] else content["scorer"]
+    text = f"{content['prompts']} answers; passes are for {content['tokens']} tokens of them; scored by {judge}. "
+    return f"{table(['', 'at most steps', 'passes', 'tokens per answer', 'perplexity', 'ratio'], rows)}\n\n{text}{_engine_conditions(content)}"
+
+
+ENGINE: Mapping[str, Callable[[Json], str]] = {
+    "scaling": scaling,
+    "limit": limit,
+    "memory": memory,
+    "window": window,
+    "passes": passes,
+}
+
+
+def _milliseconds(tally: Json, *, digits: int = 1) -> str:
+    return spread(_times(tally, 1000), digits=digits)
+
+
+def _percent(tally: Json) -> Json:
+    return _times(tally, 100)
+
+
+def _times(tally: Json, factor: float) -> Json:
+    return {key: value if key == "runs" else factor * value for key, value in tally.items()}
+
+
+def _engine_conditions(content: Json) -> str:
+    machine = content["machine"]
+    parts = [
+        f"{machine['processor']}, {content['pinning']}",
+        f"torch {content['versions']['torch']}",
+        f"commit {machine['commit']}, {machine['measured_at']}",
+    ]
+    if content.get("load"):
+        parts.append(f"other work beside the runs: at most {max(each['others'] for each in content['load']):.2f} cores")
+    if content["forced"]:
+        parts.append("**measured with --force: the machine may have been loaded**")
     return "; ".join(parts) + "."

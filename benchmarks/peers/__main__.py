@@ -4,12 +4,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import results, tables
+from benchmarks import checkpoints, paths, results, tables
 from benchmarks.errors import BenchmarkError
 from benchmarks.load import LoadGuard
-from benchmarks.peers import environment, paths, real_load, same_work, summary
+from benchmarks.peers import environment, real_load, same_work, summary
 from benchmarks.peers.placement import Cores, Placement
-from benchmarks.peers.processes import run_to_end
 from benchmarks.progress import say
 
 _QUICK_REQUESTS = 16
@@ -19,7 +18,8 @@ def main() -> int:
     """0: measured; 1: could not be measured, and standard error says why."""
     options = _parser().parse_args()
     try:
-        _setup()
+        environment.prepare()
+        checkpoints.prepare()
         if options.command != "setup":
             _measure(options)
     except BenchmarkError as error:
@@ -66,13 +66,6 @@ def _parser() -> argparse.ArgumentParser:
         "--force", action="store_true", help="measure although the machine is loaded; noted in the results"
     )
     return parser
-
-
-def _setup() -> None:
-    environment.prepare()
-    if not (paths.SAME_WORK_CHECKPOINT / "tokenizer.json").exists():
-        say("making the checkpoint of the same-work benchmark")
-        run_to_end(sys.executable, "-m", "benchmarks.peers.checkpoint", str(paths.SAME_WORK_CHECKPOINT))
 
 
 def _measure(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import paths
+from benchmarks import paths
 from benchmarks.peers.client import Client
 from benchmarks.peers.placement import Placement
 from benchmarks.peers.processes import Pinned

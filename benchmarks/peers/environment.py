@@ -5,9 +5,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from benchmarks import paths
+from benchmarks.commands import run_to_end
 from benchmarks.errors import BenchmarkError
-from benchmarks.peers import paths
-from benchmarks.peers.processes import run_to_end
 from benchmarks.progress import say
 
 _HERE = Path(__file__).parent

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import paths
 from benchmarks.errors import BenchmarkError
-from benchmarks.peers import paths
 from benchmarks.peers.placement import Placement
 
 _END_SECONDS = 20.0
@@ -128,15 +128,6 @@ def threads_environment(placement: Placement) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def run_to_end(*command: str) -> str:
-    """What a command that is not measured prints; BenchmarkError when it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        shown = " ".join([Path(command[0]).name, *command[1:]])
-        raise BenchmarkError(f"`{shown}` ended with {done.returncode}:\n{done.stderr.strip()[-2000:]}")
-    return done.stdout
 
 
 def end_leftover(name: str) -> None:

@@ -5,53 +5,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks import paths
 from benchmarks.load import LoadGuard
 from benchmarks.measure import Tally, percentile
-from benchmarks.peers import contestants, paths
+from benchmarks.peers import contestants
 from benchmarks.peers.placement import Placement
 from benchmarks.peers.rounds import Part, Rounds
 from benchmarks.peers.running import running
 from benchmarks.peers.work import Answers, RealLoad, Request, Server
 from benchmarks.progress import say
+from benchmarks.wishes import wish
 
 SHORTEST, LONGEST = 16, 256  # limits of the answers, in tokens
 PERCENTS = (50, 95, 99)
 _WARM_UP_REQUESTS = 16
 _SEED = 7
-_HEROES = (
-    "bear",
-    "cat",
-    "dog",
-    "dragon",
-    "fox",
-    "frog",
-    "goat",
-    "king",
-    "lion",
-    "mouse",
-    "owl",
-    "princess",
-    "queen",
-    "rabbit",
-    "robot",
-    "sailor",
-)
-_TRAITS = (
-    "brave",
-    "clever",
-    "curious",
-    "friendly",
-    "gentle",
-    "lazy",
-    "lonely",
-    "old",
-    "quiet",
-    "shy",
-    "sleepy",
-    "tiny",
-    "wise",
-    "young",
-)
 _STARTS: dict[str, Callable[..., Server]] = {
     "ours": contestants.start_served,
     "vllm": contestants.start_vllm,
@@ -75,8 +43,7 @@ class Traffic:
         rng.shuffle(limits)
         at, requests = 0.0, []
         for limit in limits:
-            wish = f"Tell me a story about a {rng.choice(_TRAITS)} {rng.choice(_HEROES)}."
-            requests.append(Request(at=at, content=wish, max_tokens=limit))
+            requests.append(Request(at=at, content=wish(rng), max_tokens=limit))
             at += rng.expovariate(self.rate)
         return RealLoad(requests=tuple(requests))
 

@@ -8,10 +8,9 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from benchmarks import machine
+from benchmarks import machine, paths
 from benchmarks.load import LoadGuard
 from benchmarks.measure import interleaved
-from benchmarks.peers import paths
 from benchmarks.peers.work import Contestant
 from benchmarks.progress import say
 

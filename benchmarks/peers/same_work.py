@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
+from benchmarks import paths
 from benchmarks.load import LoadGuard
-from benchmarks.peers import contestants, paths
+from benchmarks.peers import contestants
 from benchmarks.peers.placement import Placement
 from benchmarks.peers.rounds import Part, Rounds
 from benchmarks.peers.running import running

@@ -1,11 +1,14 @@
 """The model of the same-work benchmark: a small DiffusionGemma with random weights, in a form that transformers 5.19 and 5.24, vLLM and our
-engine all load. `python -m benchmarks.peers.checkpoint FOLDER`.
+engine all load. `python -m benchmarks.make_checkpoint FOLDER`.
 
 Its canvases never become confident and its answers never end by themselves, so that every competitor makes the same number of passes.
 """
 
 import argparse
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +25,45 @@ from transformers import (
 
 CANVAS = 64
 STEPS = 16  # denoising steps of each canvas
-_VOCABULARY = 2048
-_WIDTH = 256
-_GLOBAL_HEADS: dict[str, Any] = {"global_head_dim": 128, "num_global_key_value_heads": 1}  # of the full-attention layers
 _SPECIAL = ["<pad>", "<eos>", "<bos>", "<unk>", "<image>", "<boi>", "<eoi>"]
 _NEVER = 1e-9  # nats
 
 
-def make(folder: Path) -> None:
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of the model; layers and experts are as many in all."""
+
+    width: int = 256
+    head_width: int = 64  # vLLM's CPU attention knows few widths, this one among them
+    vocabulary: int = 2048
+
+    @property
+    def global_heads(self) -> dict[str, Any]:
+        """Of the layers with full attention."""
+        return {"global_head_dim": 2 * self.head_width, "num_global_key_value_heads": 1}
+
+
+EMPTY = Shape(
+    width=16, head_width=8, vocabulary=320
+)  # so little arithmetic that a pass takes what Python and torch's dispatch take
+
+
+def make(folder: Path, shape: Shape = Shape()) -> None:
     """Write the checkpoint; the same versions of torch and transformers write the same one."""
     torch.manual_seed(0)
     text: dict[str, Any] = {
-        "vocab_size": _VOCABULARY,
-        "hidden_size": _WIDTH,
-        "intermediate_size": 2 * _WIDTH,
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.width,
+        "intermediate_size": 2 * shape.width,
         "num_hidden_layers": 6,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
-        "head_dim": 64,  # vLLM's CPU attention knows few widths, this one among them
+        "head_dim": shape.head_width,
         "sliding_window": 128,
         "max_position_embeddings": 4096,
         "num_experts": 8,
         "top_k_experts": 2,
-        "moe_intermediate_size": _WIDTH // 2,
+        "moe_intermediate_size": shape.width // 2,
         "pad_token_id": 0,
         "eos_token_id": 1,
         "bos_token_id": 2,
@@ -60,7 +79,7 @@ def make(folder: Path) -> None:
     )
     model: Any = DiffusionGemmaForBlockDiffusion(
         DiffusionGemmaConfig(
-            text_config=DiffusionGemmaTextConfig(**text, **_GLOBAL_HEADS),
+            text_config=DiffusionGemmaTextConfig(**text, **shape.global_heads),
             vision_config=vision,
             canvas_length=CANVAS,
             image_token_id=4,
@@ -69,18 +88,18 @@ def make(folder: Path) -> None:
         )
     )
     model.float().save_pretrained(folder)
-    _tokenizer().save_pretrained(folder)
-    _rewrite(folder / "config.json", _readable_by_all)
+    _tokenizer(shape.vocabulary).save_pretrained(folder)
+    _rewrite(folder / "config.json", partial(_readable_by_all, shape))
     _rewrite(folder / "generation_config.json", _of_fixed_work)
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     """Byte-level BPE, trained on Python code that every installation has."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY,
+        vocab_size=vocabulary,
         special_tokens=_SPECIAL,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
@@ -93,11 +112,11 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def _readable_by_all(config: dict[str, Any]) -> None:
+def _readable_by_all(shape: Shape, config: dict[str, Any]) -> None:
     """transformers 5.24 writes the full layers' shape as `per_layer_config`, which the other two do not read."""
     text = config["text_config"]
     text.pop("per_layer_config", None)
-    text.update(_GLOBAL_HEADS)
+    text.update(shape.global_heads)
     text["eos_token_id"] = None
 
 
@@ -116,7 +135,7 @@ def _of_fixed_work(generation: dict[str, Any]) -> None:
     )
 
 
-def _rewrite(file: Path, change: Any) -> None:
+def _rewrite(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
     content = json.loads(file.read_text())
     content.pop("transformers_version", None)
     change(content)
@@ -126,4 +145,6 @@ def _rewrite(file: Path, change: Any) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    make(parser.parse_args().folder)
+    parser.add_argument("--empty", action="store_true", help="with widths so small that a pass is all overhead")
+    options = parser.parse_args()
+    make(options.folder, EMPTY if options.empty else Shape())
