@@ -92,6 +92,29 @@ WRONG = {
     "temperatures upside down": Wrong(
         resource(sampler={"temperature": {"min": 1.2, "max": 0.8}}), ("spec.sampler.temperature", "swap them")
     ),
+    "a setting of another sampler": Wrong(
+        resource(sampler={"name": "discrete_ddim", "entropyBound": 0.1}),
+        ("spec.sampler", "discrete_ddim does not know", "entropyBound", "choose a sampler that knows it"),
+    ),
+    "early stopping where steps are planned": Wrong(
+        resource(sampler={"name": "block_refinement", "stabilityThreshold": 1}),
+        ("spec.sampler", "block_refinement does not know", "stabilityThreshold"),
+    ),
+    "a setting that no default sampler knows": Wrong(
+        resource(sampler={"stochasticity": 0.5}), ("spec.sampler", "discrete_ddim", "set name as well")
+    ),
+    "chance in a deterministic sampler": Wrong(
+        resource(sampler={"name": "discrete_ddim", "deterministic": True, "stochasticity": 0.5}),
+        ("spec.sampler", "remove stochasticity"),
+    ),
+    "a canvas too long": Wrong(
+        resource(sampler={"canvasLength": 4096}), ("spec.sampler.canvasLength", "less than or equal to 1024")
+    ),
+    "no step at all": Wrong(
+        resource(sampler={"maxDenoisingSteps": 0}),
+        ("spec.sampler.maxDenoisingSteps", "greater than or equal to 1"),
+    ),
+    "a sink without a window": Wrong(resource(attention={"sink": 64}), ("spec.attention", "set window")),
     "an address that is none": Wrong(
         resource(fallback={"endpoint": {**ENDPOINT, "url": "vllm:8000"}}),
         ("spec.fallback.endpoint.url", "http://host:port/v1"),
@@ -116,6 +139,7 @@ def test_a_resource_with_every_field_is_taken_and_comes_back_as_it_was(server: S
             "canvasLength": 64,
             "maxDenoisingSteps": 20,
             "schedule": "cosine",
+            "adaptive": True,
             "temperature": {"min": 0.8, "max": 1.2},
             "topP": 0.9,
             "guidanceScale": 0.8,
@@ -124,6 +148,7 @@ def test_a_resource_with_every_field_is_taken_and_comes_back_as_it_was(server: S
             "confidenceThreshold": 0.005,
             "entropyBound": 0.1,
         },
+        "attention": {"window": 4096, "sink": 64},
         "limits": {
             "maxBatchSize": "auto",
             "maxSequenceLength": 2048,
@@ -167,6 +192,23 @@ def test_a_resource_with_every_field_is_taken_and_comes_back_as_it_was(server: S
         "scoring": {"samplePercent": 5},
     }
     assert server.create(namespace, resource(**spec))["spec"] == spec
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        {"name": "discrete_ddim", "stochasticity": 0.5, "stabilityThreshold": 1, "confidenceThreshold": 0.1},
+        {"name": "discrete_ddim", "deterministic": True, "stochasticity": 0},
+        {"name": "block_refinement", "acceptThreshold": 0.9, "adaptive": True},
+        {"name": "low_confidence", "acceptThreshold": 0.9, "schedule": "linear"},
+        {"acceptThreshold": 0.9},
+        {"entropyBound": 0.2},
+    ],
+)
+def test_each_sampler_is_taken_with_its_own_settings(
+    server: Server, namespace: str, sampler: dict[str, object]
+) -> None:
+    assert server.create(namespace, resource(sampler=sampler))["spec"]["sampler"] == sampler
 
 
 def test_a_longest_name_is_taken(server: Server, namespace: str) -> None:

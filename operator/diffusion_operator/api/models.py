@@ -2,6 +2,7 @@
 
 from .base import ApiModel
 from .resource import DiffusionModel, ObjectMeta, StatusOnly, parse
+from .sampler import Attention, Sampler, TemperatureRange
 from .spec import (
     DiffusionModelSpec,
     Fallback,
@@ -12,11 +13,8 @@ from .spec import (
     Resources,
     Rollout,
     Routing,
-    Sampler,
-    SamplerName,
     Scoring,
     SecretKeyRef,
-    TemperatureRange,
     Toleration,
 )
 from .status import (
@@ -38,6 +36,7 @@ __all__ = [
     "ApiModel",
     "ArmKind",
     "ArmRole",
+    "Attention",
     "Condition",
     "ConditionStatus",
     "DiffusionModel",
@@ -60,7 +59,6 @@ __all__ = [
     "Routes",
     "Routing",
     "Sampler",
-    "SamplerName",
     "Scoring",
     "SecretKeyRef",
     "StatusOnly",

@@ -4,12 +4,12 @@ There are no defaults in the schema, so that the API server never rewrites what 
 the default, and `diffusion_operator.core.defaults` holds it.
 """
 
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from .base import NOT_YET, ApiModel
+from .sampler import Attention, Sampler
 from .units import Duration, Quantity, QuantityOrAuto, cel, positive
 
 _SOURCE_REMEDY = (
@@ -20,15 +20,6 @@ _SOURCE_RULE = (
     r"self.matches('^(hf://[A-Za-z0-9._-]+/[A-Za-z0-9._-]+|pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[A-Za-z0-9._/-]*)?|"
     r"image://[A-Za-z0-9][A-Za-z0-9._:/@-]*|file:///[A-Za-z0-9._/-]+)$') && !self.contains('..')"
 )
-
-
-class SamplerName(StrEnum):
-    """Known ways to denoise a canvas."""
-
-    ENTROPY_BOUND = "entropy_bound"
-    DISCRETE_DDIM = "discrete_ddim"
-    BLOCK_REFINEMENT = "block_refinement"
-    LOW_CONFIDENCE = "low_confidence"
 
 
 class ModelSource(ApiModel):
@@ -114,87 +105,6 @@ class Fallback(ApiModel):
         default=None,
         json_schema_extra=NOT_YET,
         description="An OpenAI-compatible server that is there already (vLLM, ...), instead of model.",
-    )
-
-
-class TemperatureRange(ApiModel):
-    """Temperature of the denoising steps."""
-
-    model_config = ConfigDict(
-        json_schema_extra=cel(
-            (
-                "!has(self.min) || !has(self.max) || self.min <= self.max",
-                "min is above max: swap them, or make them equal",
-            )
-        )
-    )
-
-    min: float | None = Field(
-        default=None, gt=0, le=4, description="At the last step. Default: as the checkpoint says."
-    )
-    max: float | None = Field(
-        default=None, gt=0, le=4, description="At the first step. Default: as the checkpoint says."
-    )
-
-
-class Sampler(ApiModel):
-    """How a canvas (a block of tokens that is denoised together) is sampled. Absent: as the checkpoint says."""
-
-    name: SamplerName | None = Field(
-        default=None,
-        description="entropy_bound accepts tokens while the sum of their entropies stays under a bound. Not acted "
-        "on yet: discrete_ddim, block_refinement and low_confidence run as entropy_bound. Default: entropy_bound.",
-    )
-    canvas_length: int | None = Field(
-        default=None,
-        ge=8,
-        le=1024,
-        json_schema_extra=NOT_YET,
-        description="Tokens per canvas. Default: the length the model was trained with.",
-    )
-    max_denoising_steps: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description="Most passes per canvas. Fewer is faster and rougher. Default: as the checkpoint says.",
-    )
-    schedule: Literal["cosine", "linear"] | None = Field(
-        default=None,
-        json_schema_extra=NOT_YET,
-        description="How steps are spaced: cosine takes large steps early and small ones late. Default: cosine.",
-    )
-    temperature: TemperatureRange | None = Field(default=None, description="Temperature over the steps of a canvas.")
-    top_p: float | None = Field(
-        default=None, gt=0, le=1, description="Keep the most likely tokens up to this probability mass. Default: 1."
-    )
-    guidance_scale: float | None = Field(
-        default=None,
-        ge=0,
-        le=10,
-        json_schema_extra=NOT_YET,
-        description="Classifier-free guidance. 0 is off and costs nothing; above it each step costs two passes. "
-        "Default: 0.",
-    )
-    deterministic: bool | None = Field(
-        default=None,
-        json_schema_extra=NOT_YET,
-        description="The same request gives the same tokens, whatever else is in the batch. Default: false.",
-    )
-    stability_threshold: int | None = Field(
-        default=None,
-        ge=0,
-        le=64,
-        description="Steps a canvas must stay unchanged before it is committed early. Default: as the checkpoint says.",
-    )
-    confidence_threshold: float | None = Field(
-        default=None,
-        ge=0,
-        description="Mean entropy under which a stable canvas is committed early. Default: as the checkpoint says.",
-    )
-    entropy_bound: float | None = Field(
-        default=None,
-        gt=0,
-        description="For entropy_bound: how much entropy is accepted per step. Default: as the checkpoint says.",
     )
 
 
@@ -462,6 +372,9 @@ class DiffusionModelSpec(ApiModel):
     )
     sampler: Sampler | None = Field(
         default=None, description="How a canvas (a block of tokens that is denoised together) is sampled."
+    )
+    attention: Attention | None = Field(
+        default=None, description="How far full-attention layers look back. Absent: over all tokens."
     )
     limits: Limits | None = Field(default=None, description="How much one pod takes on.")
     resources: Resources | None = Field(

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from .base import ApiModel
 from .labels import GRPC_PORT
-from .spec import ModelSource, Resources, Sampler
+from .sampler import Attention, Sampler
+from .spec import ModelSource, Resources
 
 
 class Phase(StrEnum):
@@ -102,6 +103,7 @@ class RevisionTemplate(ApiModel):
     image: str = Field(max_length=512, description="Worker image.")
     model: ModelSource = Field(description="The checkpoint.")
     sampler: Sampler | None = Field(default=None, description="How a canvas is denoised. Absent for AR.")
+    attention: Attention | None = Field(default=None, description="How far full-attention layers look back.")
     limits: EngineLimits = Field(description="Limits in force.")
     resources: Resources = Field(description="What a pod gets.")
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from diffusion_operator.api.base import NOT_YET, ApiModel
-from diffusion_operator.api.models import DiffusionModelSpec, SamplerName
+from diffusion_operator.api.models import DiffusionModelSpec
 
 
 def not_acted_on(spec: DiffusionModelSpec) -> tuple[str, ...]:
-    """Paths below spec, such as `rollout.gates` or `sampler.name=discrete_ddim`, sorted."""
+    """Paths below spec, such as `rollout.gates` or `limits.maxBatchSize=auto`, sorted."""
     return tuple(sorted([*_marked_fields(spec, prefix=""), *_values(spec)]))
 
 
@@ -25,8 +25,6 @@ def _marked_fields(part: ApiModel, *, prefix: str) -> Iterator[str]:
 
 def _values(spec: DiffusionModelSpec) -> Iterator[str]:
     """Fields that are acted on, with values that are not."""
-    if spec.sampler and spec.sampler.name not in {None, SamplerName.ENTROPY_BOUND}:
-        yield f"sampler.name={spec.sampler.name}"
     if spec.limits and spec.limits.max_batch_size == "auto":
         yield "limits.maxBatchSize=auto"
     if spec.limits and spec.limits.max_sequence_length == "auto":

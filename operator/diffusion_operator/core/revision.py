@@ -10,6 +10,8 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+from diffusion_worker.config import SamplerName
+
 from diffusion_operator.api.models import (
     ArmKind,
     DiffusionModelSpec,
@@ -19,7 +21,6 @@ from diffusion_operator.api.models import (
     RevisionStatus,
     RevisionTemplate,
     Sampler,
-    SamplerName,
 )
 
 from . import defaults
@@ -41,7 +42,8 @@ def wanted(spec: DiffusionModelSpec, *, image: str) -> Wanted:
         kind=ArmKind.DIFFUSION,
         image=image,
         model=spec.model,
-        sampler=_sampler(spec.sampler or Sampler()),
+        sampler=spec.sampler or Sampler(),
+        attention=spec.attention if spec.attention and spec.attention.window else None,
         limits=limits,
         resources=resources,
     )
@@ -53,7 +55,11 @@ def wanted(spec: DiffusionModelSpec, *, image: str) -> Wanted:
 
 def revision_hash(template: RevisionTemplate) -> str:
     """8 lower-case hex digits that name a revision."""
-    text = json.dumps(template.to_wire(), sort_keys=True, separators=(",", ":"))
+    wire = template.to_wire()
+    if template.sampler is not None:
+        # The first release wrote the name of what was then the only sampler into every revision.
+        wire["sampler"].setdefault("name", SamplerName.ENTROPY_BOUND)
+    text = json.dumps(wire, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
@@ -71,18 +77,6 @@ def limits_in_force(limits: Limits) -> EngineLimits:
 
 def _revision(template: RevisionTemplate) -> RevisionStatus:
     return RevisionStatus(hash=revision_hash(template), template=template)
-
-
-def _sampler(sampler: Sampler) -> Sampler:
-    return Sampler(
-        name=SamplerName.ENTROPY_BOUND,
-        max_denoising_steps=sampler.max_denoising_steps,
-        temperature=sampler.temperature,
-        top_p=sampler.top_p,
-        stability_threshold=sampler.stability_threshold,
-        confidence_threshold=sampler.confidence_threshold,
-        entropy_bound=sampler.entropy_bound,
-    )
 
 
 def _acted_on(resources: Resources) -> Resources:

@@ -2,7 +2,7 @@
 
 import math
 
-from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig, SamplerName
+from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig
 
 from diffusion_operator.api.models import ArmKind, RevisionStatus, RevisionTemplate, Sampler
 from diffusion_operator.api.units import amount, seconds
@@ -42,20 +42,29 @@ def engine_config(model: str, revision: RevisionStatus) -> EngineConfig:
         max_sequence_length=template.limits.max_sequence_length,
         batch_window_seconds=seconds(template.limits.batch_window),
         sampler=_sampler(template.sampler or Sampler()),
+        full_attention_window=template.attention and template.attention.window,
+        full_attention_sink=(template.attention and template.attention.sink) or 0,
     )
 
 
 def _sampler(sampler: Sampler) -> SamplerConfig:
     temperature = sampler.temperature
     return SamplerConfig(
-        name=SamplerName(sampler.name or SamplerName.ENTROPY_BOUND),
+        name=sampler.name,
+        canvas_length=sampler.canvas_length,
         max_denoising_steps=sampler.max_denoising_steps,
+        schedule=sampler.schedule,
+        adaptive=sampler.adaptive,
         temperature_min=temperature and temperature.min,
         temperature_max=temperature and temperature.max,
         top_p=sampler.top_p,
-        entropy_bound=sampler.entropy_bound,
+        guidance_scale=sampler.guidance_scale,
+        deterministic=sampler.deterministic,
+        stochasticity=sampler.stochasticity,
         stability_threshold=sampler.stability_threshold,
         confidence_threshold=sampler.confidence_threshold,
+        entropy_bound=sampler.entropy_bound,
+        accept_threshold=sampler.accept_threshold,
     )
 
 

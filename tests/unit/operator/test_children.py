@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from diffusion_operator.api.models import DiffusionModel
 from diffusion_operator.core.children import Child, ChildKind, children
-from diffusion_worker.config import EngineConfig
+from diffusion_worker.config import EngineConfig, SamplerConfig
 from google.protobuf import text_format
 from kubernetes.client import V1ConfigMap, V1Deployment, V1Service
 from tritonclient.grpc import model_config_pb2
@@ -32,14 +32,23 @@ SPECS: dict[str, dict[str, Any]] = {
     "from a claim": {"model": {"source": "pvc://weights/deep/folder/"}},
     "from an image": {"model": {"source": "image://registry.test/model@sha256:00"}},
     "with every sampler field": {
-        "sampler": {
+        "sampler": {  # more than any one sampler knows
+            "name": "discrete_ddim",
+            "canvasLength": 64,
             "maxDenoisingSteps": 20,
+            "schedule": "cosine",
+            "adaptive": True,
             "temperature": {"min": 0.8, "max": 1.2},
             "topP": 0.9,
+            "guidanceScale": 0.8,
+            "deterministic": False,
+            "stochasticity": 0.5,
             "stabilityThreshold": 2,
             "confidenceThreshold": 0.1,
             "entropyBound": 0.3,
+            "acceptThreshold": 0.9,
         },
+        "attention": {"window": 512, "sink": 64},
         "limits": {"maxBatchSize": 32, "maxSequenceLength": 2048, "batchWindow": "75ms", "requestTimeout": "1m30s"},
     },
 }
@@ -103,17 +112,32 @@ def test_triton_is_told_where_the_model_runs(gpus: int, kind: str) -> None:
 def test_the_engine_gets_what_the_spec_says() -> None:
     model, found = made(**SPECS["with every sampler field"])
     engine = config(model, found, diffusion(model))
-    assert engine.sampler.model_dump(exclude_none=True) == {
-        "name": "entropy_bound",
+    assert engine.sampler.model_dump(mode="json") == {
+        "name": "discrete_ddim",
+        "canvas_length": 64,
         "max_denoising_steps": 20,
+        "schedule": "cosine",
+        "adaptive": True,
         "temperature_min": 0.8,
         "temperature_max": 1.2,
         "top_p": 0.9,
-        "entropy_bound": 0.3,
+        "guidance_scale": 0.8,
+        "deterministic": False,
+        "stochasticity": 0.5,
         "stability_threshold": 2,
         "confidence_threshold": 0.1,
+        "entropy_bound": 0.3,
+        "accept_threshold": 0.9,
     }
+    assert (engine.full_attention_window, engine.full_attention_sink) == (512, 64)
     assert (engine.max_batch_size, engine.max_sequence_length, engine.batch_window_seconds) == (32, 2048, 0.075)
+
+
+def test_without_a_sampler_the_checkpoint_decides() -> None:
+    model, found = made()
+    engine = config(model, found, diffusion(model))
+    assert engine.sampler == SamplerConfig()
+    assert (engine.full_attention_window, engine.full_attention_sink) == (None, 0)
 
 
 @pytest.mark.parametrize(

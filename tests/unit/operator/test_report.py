@@ -94,15 +94,14 @@ def test_fields_that_nothing_acts_on_are_listed_by_path() -> None:
         a_model(
             rollout={"initialPercent": 5, "gates": {"errorRate": {"max": 0.1}}, "stepDuration": "1h"},
             limits={"maxBatchSize": "auto"},
-            sampler={"name": "low_confidence", "deterministic": False},
+            resources={"gpuMemory": "80Gi"},
         ),
         seen(),
     )
     assert reason(model, "SpecApplied") == ("False", "NotActedOnYet")
     message = next(c.message for c in model.status.conditions if c.type == "SpecApplied")
     assert message == (
-        "Stored, not acted on yet: limits.maxBatchSize=auto, rollout.gates, rollout.stepDuration, "
-        "sampler.deterministic, sampler.name=low_confidence."
+        "Stored, not acted on yet: limits.maxBatchSize=auto, resources.gpuMemory, rollout.gates, rollout.stepDuration."
     )
 
 

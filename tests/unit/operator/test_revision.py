@@ -13,9 +13,10 @@ SAME = {
     "the rollout": {"rollout": {"initialPercent": 50, "paused": True, "stepDuration": "1h"}},
     "routing": {"routing": {"minOutputTokens": 8}},
     "scoring": {"scoring": {"samplePercent": 1}},
-    "a field that nothing acts on": {"sampler": {"guidanceScale": 0.8}},
+    "a sampler without settings": {"sampler": {}},
+    "the sampler of the first release, by name": {"sampler": {"name": "entropy_bound"}},
+    "attention to all tokens, written out": {"attention": {}},
     "a resource that nothing acts on": {"resources": {"gpuMemory": "80Gi"}},
-    "a sampler that runs as another": {"sampler": {"name": "discrete_ddim"}},
     "a default that is written out": {"limits": {"batchWindow": "50ms", "queueSize": 64, "maxBatchSize": 8}},
     "limits that are auto": {"limits": {"maxBatchSize": "auto", "maxSequenceLength": "auto"}},
 }
@@ -24,6 +25,9 @@ OTHER = {
     "another checkpoint": {"model": {"source": "file:///models/other"}},
     "another precision": {"model": {"source": "file:///models/storyteller", "dtype": "bfloat16"}},
     "another sampler setting": {"sampler": {"maxDenoisingSteps": 10}},
+    "another sampler": {"sampler": {"name": "discrete_ddim"}},
+    "guidance": {"sampler": {"guidanceScale": 0.8}},
+    "a window of attention": {"attention": {"window": 512}},
     "another limit": {"limits": {"maxBatchSize": 16}},
     "other resources": {"resources": {"cpu": 2}},
     "other nodes": {"resources": {"nodeSelector": {"gpu": "h100"}}},
@@ -48,7 +52,7 @@ def test_another_worker_image_changes_both_arms() -> None:
 
 
 def test_the_sampler_does_not_concern_ar() -> None:
-    assert ar(a_model(sampler={"maxDenoisingSteps": 10})) == ar(a_model())
+    assert ar(a_model(sampler={"maxDenoisingSteps": 10}, attention={"window": 512})) == ar(a_model())
 
 
 def test_a_number_and_its_text_are_the_same_quantity() -> None:
