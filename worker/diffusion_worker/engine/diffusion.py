@@ -8,6 +8,7 @@ import torch
 
 from diffusion_worker.config import SamplerConfig, SamplerName, SamplerSettings
 from diffusion_worker.engine.canvas import Canvas, Canvases, CanvasState
+from diffusion_worker.engine.canvas_settings import canvas_settings, refuse_what_needs_one_token_after_another
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import (
@@ -15,7 +16,6 @@ from diffusion_worker.engine.runner import (
     Failure,
     Limits,
     StepResult,
-    UnsupportedParameterError,
     sequence_limit,
 )
 from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
@@ -23,7 +23,6 @@ from diffusion_worker.engine.transition import Step, StepPlan, advance
 from diffusion_worker.models.diffusion import DiffusionModel
 from diffusion_worker.samplers.capabilities import UNIFORM_NOISE_SAMPLERS
 from diffusion_worker.samplers.categorical import predict, sample
-from diffusion_worker.samplers.errors import SamplerError
 from diffusion_worker.samplers.guidance import guided
 from diffusion_worker.samplers.randomness import Stream, integers, row_key, uniforms
 from diffusion_worker.samplers.schedules import settled_time
@@ -62,20 +61,11 @@ class DiffusionRunner:
 
     def check(self, request: GenerateRequest) -> None:
         """Refuse what only an autoregressive model can honour."""
-        for param in request.autoregressive_only:
-            raise UnsupportedParameterError(
-                f"{param} needs a model that writes one token after another, and this one denoises whole canvases; "
-                "leave it out, or send the request to an autoregressive arm",
-                param=param,
-            )
+        refuse_what_needs_one_token_after_another(request)
 
     def settings_for(self, request: GenerateRequest) -> Settings:
         """How the canvases of a request will be denoised; refuses what its sampler cannot honour."""
-        try:
-            settings = self._defaults.settings_for(request.sampler)
-        except SamplerError as error:
-            raise UnsupportedParameterError(str(error), param=f"sampler.{error.field}") from error
-        return settings.shaped_by(temperature=request.temperature, top_p=request.top_p)
+        return canvas_settings(self._defaults, request)
 
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""
