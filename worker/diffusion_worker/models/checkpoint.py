@@ -1,6 +1,8 @@
 """A checkpoint folder in Hugging Face's layout: where it is, what it holds, and how to load it."""
 
 import json
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,7 @@ def open_checkpoint(config: EngineConfig) -> Checkpoint:
     folder = Path(config.path)
     if not folder.is_dir():
         raise CheckpointNotFoundError(f"there is no folder {folder} for the model source {config.source}")
-    model_config = _read_json(folder / "config.json")
+    model_config = read_json(folder / "config.json")
     if not any(folder.glob("*.safetensors")):
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
         raise UnsupportedCheckpointError(
@@ -58,8 +60,22 @@ def open_checkpoint(config: EngineConfig) -> Checkpoint:
     )
 
 
-def load_weights(checkpoint: Checkpoint, model_class: Any) -> Any:
-    """The model in eval mode on its device; refuses a checkpoint in which weights are missing."""
+def load_weights(
+    checkpoint: Checkpoint,
+    model_class: Any,
+    *,
+    config: Any = None,
+    names: Mapping[str, str] | None = None,
+    name_in_checkpoint: Callable[[str], str] = str,
+) -> Any:
+    """The model in eval mode on its device; refuses a checkpoint in which weights are missing.
+
+    For a checkpoint that is not in transformers' layout: the `config` of the model class, what to replace in the `names` of
+    weights, in this order, and how to tell where a weight stands in the checkpoint (`name_in_checkpoint`).
+    """
+    layout = {} if config is None else {"config": config}
+    if names:
+        layout["key_mapping"] = {re.escape(theirs): ours for theirs, ours in names.items()}
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         model, report = model_class.from_pretrained(
@@ -70,10 +86,11 @@ def load_weights(checkpoint: Checkpoint, model_class: Any) -> Any:
             local_files_only=True,
             trust_remote_code=False,
             output_loading_info=True,
+            **layout,
         )
     except Exception as error:  # SafetensorError of a file cut short, TypeError of an odd config, and whatever else
         raise UnsupportedCheckpointError(f"the weights in {checkpoint.folder} cannot be loaded: {error}") from error
-    missing = sorted(report["missing_keys"])
+    missing = sorted(name_in_checkpoint(name) for name in report["missing_keys"])
     if missing:
         raise UnsupportedCheckpointError(
             f"{checkpoint.folder} lacks {len(missing)} of the model's weights, among them {missing[0]}; "
@@ -92,7 +109,8 @@ def eos_token_ids(model: Any) -> frozenset[int]:
     return frozenset(eos if isinstance(eos, list) else [eos])
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """A file of the checkpoint that holds a JSON object; CheckpointError when it does not."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

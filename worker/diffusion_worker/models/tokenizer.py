@@ -57,11 +57,15 @@ class Tokenizer:
             return self._tokenizer.convert_ids_to_tokens(token_id) or ""
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """Tokenizer of a checkpoint folder; TokenizerError when there is none."""
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "tokenizer_config.json")):
+def load_tokenizer(folder: Path, tokenizer_class: Any = AutoTokenizer) -> Tokenizer:
+    """Tokenizer of a checkpoint folder; TokenizerError when there is none.
+
+    `tokenizer_class` of transformers is for checkpoints that name one of their own, which would be remote code.
+    """
+    files = ("tokenizer.json", "tokenizer.model", "tokenizer_config.json")
+    if not any((folder / name).is_file() for name in files):
         raise TokenizerError(f"{folder} has no tokenizer.json; save the tokenizer beside the weights")
     try:
-        return Tokenizer(AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
+        return Tokenizer(tokenizer_class.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
     except Exception as error:  # the tokenizers library raises bare ones
         raise TokenizerError(f"the tokenizer in {folder} cannot be loaded: {error}") from error
