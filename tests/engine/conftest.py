@@ -8,9 +8,11 @@ from diffusion_worker.config import EngineConfig
 from diffusion_worker.models.ar import ARModel, load_ar_model
 from diffusion_worker.models.checkpoint import open_checkpoint
 from diffusion_worker.models.diffusion import DiffusionModel, load_diffusion_model
+from diffusion_worker.models.mask_diffusion import MaskModel, load_mask_model
 from hypothesis import settings
 
 from tests.engine.checkpoints import save_diffusion, save_gemma3, save_llama
+from tests.engine.mask_checkpoints import save_dream, save_llada
 
 torch.set_num_threads(1)
 settings.register_profile("steady", deadline=None, derandomize=True)  # no test's outcome depends on time or chance
@@ -64,3 +66,31 @@ def llama_model(llama_folder: Path) -> ARModel:
 def gemma3_model(gemma3_folder: Path) -> ARModel:
     """The Gemma 3 checkpoint in our engine."""
     return load_ar_model(open_checkpoint(config_of(gemma3_folder, "ar")))
+
+
+@pytest.fixture(scope="session")
+def llada_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LLaDA checkpoint."""
+    folder = tmp_path_factory.mktemp("llada")
+    save_llada(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dream_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Dream checkpoint in two shards."""
+    folder = tmp_path_factory.mktemp("dream")
+    save_dream(folder, shards=2)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llada_model(llada_folder: Path) -> MaskModel:
+    """The LLaDA checkpoint in our engine."""
+    return load_mask_model(open_checkpoint(config_of(llada_folder, "diffusion")))
+
+
+@pytest.fixture(scope="session")
+def dream_model(dream_folder: Path) -> MaskModel:
+    """The Dream checkpoint in our engine."""
+    return load_mask_model(open_checkpoint(config_of(dream_folder, "diffusion")))

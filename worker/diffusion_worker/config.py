@@ -21,6 +21,14 @@ class SamplerName(StrEnum):
     LOW_CONFIDENCE = "low_confidence"
 
 
+class MaskCache(StrEnum):
+    """What a mask-token model (LLaDA, Dream) holds fixed through the steps of a block, which are exact without."""
+
+    NONE = "none"
+    PREFIX = "prefix"  # keys and values of prompt and committed blocks
+    DUAL = "dual"  # of the masks behind the block as well
+
+
 class Schedule(StrEnum):
     """How the denoising steps are spaced in time."""
 
@@ -102,6 +110,9 @@ class EngineConfig(BaseModel):
         default=0.05, ge=0, le=0.1, description="How long an idle engine waits for company. Never delays a running one."
     )
     sampler: SamplerConfig = SamplerConfig()
+    mask_cache: MaskCache = Field(
+        default=MaskCache.PREFIX, description="For mask-token models; see docs/mask-models.md."
+    )
     full_attention_window: int | None = Field(
         default=None,
         ge=1,

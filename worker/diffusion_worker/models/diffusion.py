@@ -166,7 +166,7 @@ def load_diffusion_model(checkpoint: Checkpoint, *, limit: FullAttentionLimit | 
     if checkpoint.model_type != "diffusion_gemma":
         raise UnsupportedCheckpointError(
             f"{checkpoint.folder} holds a model of type {checkpoint.model_type or 'unknown'}; the diffusion engine "
-            "serves diffusion_gemma. Autoregressive models belong into spec.fallback"
+            "serves diffusion_gemma, llada and Dream. Autoregressive models belong into spec.fallback"
         )
     tokenizer = load_tokenizer(checkpoint.folder)  # first: it is quick to find missing
     model = load_weights(checkpoint, DiffusionGemmaForBlockDiffusion)

@@ -1,0 +1,221 @@
+"""Steps of mask-model rows: each fills some of the masks of its own block, and begins the next one when none is left."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+
+from diffusion_worker.config import MaskCache, SamplerConfig, SamplerName, SamplerSettings
+from diffusion_worker.engine.canvas import Canvas
+from diffusion_worker.engine.canvas_settings import canvas_settings, refuse_what_needs_one_token_after_another
+from diffusion_worker.engine.masked_answer import HORIZON, MaskedAnswer
+from diffusion_worker.engine.masked_batch import MaskedBatch, Seen
+from diffusion_worker.engine.observer import Pass, PassKind
+from diffusion_worker.engine.row import Row
+from diffusion_worker.engine.runner import Commit, Failure, Limits, StepResult, sequence_limit
+from diffusion_worker.engine.slots import PREFILL_CHUNK
+from diffusion_worker.models.mask_diffusion import MaskModel
+from diffusion_worker.samplers import low_confidence
+from diffusion_worker.samplers.capabilities import MASK_SAMPLERS
+from diffusion_worker.samplers.categorical import predict, sample
+from diffusion_worker.samplers.guidance import guided
+from diffusion_worker.samplers.settings import SamplerDefaults, Settings
+from diffusion_worker.wire import GenerateRequest
+
+DEFAULTS = SamplerSettings(
+    name=SamplerName.LOW_CONFIDENCE,
+    max_denoising_steps=20,
+    temperature_min=0.2,
+    temperature_max=0.2,
+    accept_threshold=0.9,
+)
+"""The checkpoints say nothing about sampling: Dream's temperature, Fast-dLLM's threshold and block."""
+
+DEFAULT_BLOCK_LENGTH = 32
+_PASS_TOKENS = 8192  # of one pass: activations grow with them
+_SAMPLE_POSITIONS = 512  # whose logits are in memory at a time
+
+
+class MaskDiffusionRunner:
+    """Runs rows of a LLaDA or Dream model. Each row is at its own block and step, and has its own settings."""
+
+    scorer = None
+
+    def __init__(
+        self,
+        model: MaskModel,
+        *,
+        settings: SamplerConfig,
+        cache: MaskCache,
+        max_batch_size: int,
+        max_sequence_length: int | None = None,
+    ) -> None:
+        """Raises SamplerError for `settings` that low_confidence cannot honour."""
+        self.tokenizer = model.tokenizer
+        self.eos_token_ids = model.eos_token_ids
+        self.limits = Limits(
+            vocab_size=model.vocab_size,
+            max_sequence_length=sequence_limit(max_sequence_length, model.max_sequence_length),
+        )
+        self.max_batch_size = max_batch_size
+        self._model = model
+        self._cache = cache
+        self._defaults = SamplerDefaults(checkpoint=DEFAULTS, resource=settings, offered=MASK_SAMPLERS)
+        self._defaults.settings_for(SamplerSettings())  # finds fault with the resource's settings at start
+        self._block_length = min(settings.canvas_length or DEFAULT_BLOCK_LENGTH, HORIZON)
+        self._answers: dict[Row, MaskedAnswer] = {}
+
+    @property
+    def cache_bytes(self) -> int:
+        """What the keys and values of all rows take now."""
+        return sum(cache.nbytes for answer in self._answers.values() for cache in answer.caches.values())
+
+    def check(self, request: GenerateRequest) -> None:
+        """Refuse what only an autoregressive model can honour."""
+        refuse_what_needs_one_token_after_another(request)
+
+    def settings_for(self, request: GenerateRequest) -> Settings:
+        """How the blocks of a request will be denoised; refuses what low_confidence cannot honour."""
+        return canvas_settings(self._defaults, request)
+
+    def admit(self, row: Row) -> None:
+        """Note that the row is running."""
+        self._answers[row] = MaskedAnswer(row, self._model.mask_token_id, self._block_length)
+
+    def release(self, row: Row) -> None:
+        """Forget the row and free its cache."""
+        self._answers.pop(row, None)
+
+    @torch.inference_mode()
+    def step(self, rows: Sequence[Row]) -> StepResult:
+        """Fill some masks in the blocks of all rows; a block that begins beside others may have to wait for its turn."""
+        started = time.monotonic()
+        batch = MaskedBatch.of(self._whose_turn([self._answers[row] for row in rows]), self._model.device)
+        seen = self._look(batch)
+        taken = low_confidence.unmask(
+            seen.confidence,
+            batch.masked,
+            length=batch.lengths,
+            quota=low_confidence.quota(batch.plan.s.cpu(), batch.lengths),
+            accept_threshold=batch.plan.accept_threshold.cpu(),
+        )
+        result = self._conclude(batch, seen, taken)
+        result.passes.append(Pass(PassKind.DENOISE, rows=len(batch.answers), seconds=time.monotonic() - started))
+        return result
+
+    def _whose_turn(self, answers: list[MaskedAnswer]) -> list[MaskedAnswer]:
+        """Rows that take part in this step, those inside a block first.
+
+        A pass over a whole sequence cannot be cut into chunks as a causal one can. So that long ones hold nobody up
+        for long, they take part one after another, in the order of arrival, as far as tokens allow.
+        """
+        for answer in answers:
+            if answer.block is None:
+                answer.begin_block()
+                answer.row.canvas = Canvas(index=answer.row.blocks)
+        inside = [answer for answer in answers if answer.caches]
+        beginning = sorted((answer for answer in answers if not answer.caches), key=lambda answer: answer.row.arrived)
+        if not inside:
+            return beginning
+        budget = max(PREFILL_CHUNK, sum(_new_tokens(answer) for answer in inside))
+        for answer in beginning:
+            if budget <= 0:
+                break
+            budget -= _new_tokens(answer)
+            inside.append(answer)
+        return inside
+
+    def _look(self, batch: MaskedBatch) -> Seen:
+        """Draw a token for every mask, and say how likely it is."""
+        hidden = self._hidden(batch, range(len(batch.answers)), conditional=True)
+        unconditional = hidden
+        with_guidance = [i for i, settings in enumerate(batch.settings) if settings.guidance_scale > 0]
+        if with_guidance:
+            unconditional = hidden.clone()
+            at = batch.guidance_scale[batch.row_of] > 0
+            unconditional[at] = self._hidden(batch, with_guidance, conditional=False)
+        # In pieces: the logits of all masks of many rows would be larger than anything else in memory.
+        pieces = [slice(start, start + _SAMPLE_POSITIONS) for start in range(0, len(hidden), _SAMPLE_POSITIONS)]
+        predictions = [self._predict(batch, hidden[at], unconditional[at], at) for at in pieces]
+        return Seen.of(batch.masked, torch.cat(predictions).cpu())
+
+    def _predict(
+        self, batch: MaskedBatch, hidden: torch.Tensor, unconditional: torch.Tensor, at: slice
+    ) -> torch.Tensor:
+        """Token, confidence and entropy, float64 [P, 3], of the masks `at`, which have `hidden` [P, d]."""
+        row = batch.row_of[at]
+        logits = self._model.logits(hidden)
+        guide = (batch.guidance_scale[row] > 0).nonzero()[:, 0]
+        if len(guide) > 0:
+            without_prompt = self._model.logits(unconditional[guide])
+            scales = batch.guidance_scale[row[guide]]
+            logits[guide] = guided(logits[guide, None], without_prompt[:, None], guidance_scale=scales)[:, 0]
+        logits[:, self._model.mask_token_id] = -torch.inf  # what is decided is text
+        prediction = predict(logits[:, None].clone(), batch.plan.temperature[row])  # it overwrites what it gets
+        x_0 = sample(prediction, u=batch.u[at, None], top_p=batch.plan.top_p[row], greedy=batch.plan.greedy[row])
+        confidence = low_confidence.confidence(logits[:, None], x_0)
+        return torch.cat([x_0.double(), confidence.double(), prediction.entropy.double()], dim=1)
+
+    def _hidden(self, batch: MaskedBatch, rows: Iterable[int], *, conditional: bool) -> torch.Tensor:
+        """Hidden states [M, d] that predict the masks of some rows, in their order."""
+        rows = list(rows)
+        masks = dict(zip(rows, batch.masks_of(rows), strict=True))
+        found: dict[int, torch.Tensor] = {}
+        cached = [row for row in rows if conditional in batch.answers[row].caches]
+        for group in (cached, [row for row in rows if row not in cached]):
+            for part in _parts(group, tokens=lambda row: _new_tokens(batch.answers[row])):
+                hidden = self._pass([batch.answers[row] for row in part], conditional=conditional)
+                found |= {row: states[masks[row]] for row, states in zip(part, hidden, strict=True)}
+        return torch.cat([found[row] for row in rows])
+
+    def _pass(self, answers: list[MaskedAnswer], *, conditional: bool) -> torch.Tensor:
+        """Hidden states [B, W, d] of the blocks of answers that all have a cache, or all have none yet."""
+        sequences = [answer.sequence(conditional=conditional) for answer in answers]
+        caches = [answer.caches[conditional] for answer in answers if conditional in answer.caches]
+        if caches:
+            return self._model.cached_pass(sequences, caches)
+        hidden, recorded = self._model.full_pass(sequences, keep=self._cache)
+        for answer, cache in zip(answers, recorded, strict=False):  # nothing is recorded without a cache
+            answer.caches[conditional] = cache
+        return hidden
+
+    def _conclude(self, batch: MaskedBatch, seen: Seen, taken: torch.Tensor) -> StepResult:
+        """Fill the masks that were taken, and commit the blocks that are done."""
+        result = StepResult(passes=[], commits=[], failures=[])
+        for i, (answer, canvas) in enumerate(zip(batch.answers, batch.canvases, strict=True)):
+            if seen.is_nan[i]:
+                message = "the model's predictions are not numbers (NaN) for this request"
+                result.failures.append(Failure(answer.row, message))
+                continue
+            tokens = {at: int(seen.token_ids[i, at]) for at in taken[i].nonzero()[:, 0].tolist()}
+            answer.block = batch.blocks[i].unmasked(tokens)
+            answer.row.canvas = Canvas(
+                index=canvas.index, step=canvas.step + 1, time_index=batch.plan.next_time_index[i]
+            )
+            committed = answer.block.answer(self.eos_token_ids)
+            if committed is not None:
+                answer.commit(committed)
+                answer.row.canvas = None
+                result.commits.append(Commit(answer.row, committed, steps=canvas.step + 1))
+        return result
+
+
+def _new_tokens(answer: MaskedAnswer) -> int:
+    """How many tokens of the answer's sequence its next pass computes."""
+    sequence = answer.sequence(conditional=True)
+    cache = answer.caches.get(True)
+    return len(sequence.token_ids) if cache is None else len(cache.query)
+
+
+def _parts(rows: Iterable[int], *, tokens: Callable[[int], int]) -> Iterator[list[int]]:
+    """Rows in passes of up to so many tokens, padding included."""
+    part: list[int] = []
+    longest = 0
+    for row in rows:
+        longest = max(longest, tokens(row))
+        if part and longest * (len(part) + 1) > _PASS_TOKENS:
+            yield part
+            part, longest = [], tokens(row)
+        part.append(row)
+    if part:
+        yield part
