@@ -10,7 +10,7 @@ from diffusion_worker.inspect.folder import inspect_folder
 from pydantic import ValidationError
 
 from diffusion_operator.api.units import amount
-from diffusion_operator.core.sizing import CPU, GPU, Arm, Asked, Budget, Dtype, Plan, SizingError, plan
+from diffusion_operator.core.sizing import Arm, Asked, Budget, Device, Dtype, Plan, SizingError, plan
 
 from .plan_table import as_json, as_table
 
@@ -74,13 +74,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="engine; default auto: by the model",
     )
-    add("--device", choices=("cuda", "cpu"), default="cuda", help="default cuda")
+    add("--device", choices=tuple(device.value for device in Device), default="cuda", help="default cuda")
     add("--output", choices=("table", "json"), default="table", help="for people, or for programs; default table")
 
 
 def run(options: argparse.Namespace) -> tuple[int, str]:
     """Exit code, and what to print: to standard error when the code is BAD_INPUT."""
-    on_cpu = options.device == "cpu"
+    device = Device(options.device)
+    on_cpu = device is Device.CPU
     if on_cpu and options.gpus != 1:
         return BAD_INPUT, f"--gpus {options.gpus} and --device cpu exclude each other: leave one of them out\n"
     asked = Asked(
@@ -96,7 +97,7 @@ def run(options: argparse.Namespace) -> tuple[int, str]:
     budget = Budget(memory_bytes=options.gpu_memory, utilization=options.memory_utilization)
     try:
         facts = read_facts(options.source)
-        made = plan(facts, asked, budget, CPU if on_cpu else GPU)
+        made = plan(facts, asked, budget, device=device)
     except (InspectError, SizingError) as error:
         return BAD_INPUT, f"{error}\n"
     notes = _notes(facts, made)

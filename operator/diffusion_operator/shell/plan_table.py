@@ -5,16 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from diffusion_operator.core.sizing import Plan
-from diffusion_operator.core.sizing.explain import explain, human
-
-_KINDS = {
-    "weights": "weights",
-    "kv": "keys and values",
-    "logits": "logits of canvases",
-    "self_conditioning": "self-conditioning",
-    "activations": "activations",
-    "reserve": "reserve",
-}
+from diffusion_operator.core.sizing.explain import KINDS, explain, human
 
 
 def as_json(plan: Plan, notes: Sequence[str]) -> dict[str, Any]:
@@ -44,7 +35,7 @@ def _lines(plan: Plan, notes: Sequence[str]) -> Iterator[str]:
     yield f"{'Fits' if plan.fits else 'Does not fit'}: {explain(plan)}."
     yield ""
     for kind, size in asdict(plan.bytes).items():
-        yield f"{_KINDS[kind]:<20}{human(size):>12}{size / plan.budget_bytes:>8.1%}"
+        yield f"{KINDS[kind]:<20}{human(size):>12}{size / plan.budget_bytes:>8.1%}"
     yield f"{'total':<20}{human(plan.bytes.total):>12}{plan.bytes.total / plan.budget_bytes:>8.1%}"
     yield f"{'budget':<20}{human(plan.budget_bytes):>12}"
     if plan.alternatives:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 from diffusion_operator.core.sizing import (
-    CPU,
-    GPU,
     Arm,
     Asked,
     Budget,
+    Device,
     Dtype,
     Plan,
     SizingError,
     Workload,
+    engine_costs,
     explain,
     footprint,
     plan,
@@ -22,6 +22,7 @@ from diffusion_operator.core.sizing import (
 from tests.unit.sizing.shapes import DENSE_MHA, DIFFUSION_GEMMA, DREAM, LLADA, KnownShape
 
 GIB = 1024**3
+GPU = engine_costs(Arm.DIFFUSION, Device.CUDA)
 
 
 def planned(known: KnownShape, gib: float, **asked: Any) -> Plan:
@@ -101,17 +102,17 @@ def test_a_gpu_that_is_far_too_small_has_no_alternative() -> None:
     assert "use a GPU with more memory" in explain(made)
 
 
-def test_guidance_doubles_canvases_but_not_keys_and_values() -> None:
-    plain, guided = (planned(LLADA, 80, rows=8, tokens=2048, canvas=64, guidance=on).bytes for on in (False, True))
-    assert guided.logits == 2 * plain.logits
+def test_guidance_adds_logits_and_activations_but_no_keys_and_values() -> None:
+    plain, guided = (planned(LLADA, 80, rows=16, tokens=2048, canvas=64, guidance=on).bytes for on in (False, True))
+    assert guided.logits * 2 == plain.logits * 5
     assert (guided.kv, guided.weights) == (plain.kv, plain.weights)
     assert guided.total > plain.total
 
 
 def test_the_autoregressive_arm_has_logits_of_one_position() -> None:
-    made = planned(DENSE_MHA, 80, rows=4, tokens=2048)
+    made = planned(DENSE_MHA, 80, rows=16, tokens=2048)
     assert made.canvas == 1
-    assert made.bytes.logits == 4 * 256_000 * 4 * GPU.logit_copies
+    assert made.bytes.logits == 16 * 256_000 * 4 * 2
     assert made.bytes.self_conditioning == 0
 
 
@@ -124,17 +125,18 @@ def test_the_arm_can_be_chosen() -> None:
 
 def test_logits_and_a_prefill_are_never_alive_together() -> None:
     """A pass over 512 tokens of each row needs more than a canvas' activations, but has no logits beside it."""
-    load = Workload(rows=16, tokens=2048, canvas=64, guidance=False, dtype=Dtype.BFLOAT16, gpus=1)
-    none = footprint(DENSE_MHA.facts, load, replace(GPU, logit_copies=0))
-    some = footprint(DENSE_MHA.facts, load, replace(GPU, logit_copies=0.5))
-    assert none.activations == some.activations + some.logits
-    assert none.total == some.total
+    load = Workload(rows=16, tokens=2048, canvas=16, guidance=False, dtype=Dtype.BFLOAT16, gpus=1)
+    few, more = (footprint(DENSE_MHA.facts, load, replace(GPU, predict_copies=copies)) for copies in (2, 4))
+    assert few.logits < more.logits
+    assert few.activations + few.logits == more.activations + more.logits
+    assert few.total == more.total
 
 
 def test_on_cpu_there_is_no_context_of_cuda() -> None:
     budget = Budget(memory_bytes=80 * GIB)
     asked = Asked(rows=1, tokens=128, canvas=64)
-    assert plan(LLADA.facts, asked, budget, CPU).bytes.reserve < plan(LLADA.facts, asked, budget, GPU).bytes.reserve
+    on_cpu, on_gpu = (plan(LLADA.facts, asked, budget, device=device) for device in (Device.CPU, Device.CUDA))
+    assert on_cpu.bytes.reserve < on_gpu.bytes.reserve
 
 
 @pytest.mark.parametrize(
@@ -171,5 +173,5 @@ def test_a_plan_in_words() -> None:
         "16 rows × 2,048 tokens in bfloat16 take "
     )
     said = explain(planned(LLADA, 24, rows=16, tokens=2048, canvas=64))
-    assert "kv 16.00 GiB, weights 14.93 GiB" in said
+    assert "keys and values 16.50 GiB, weights 14.93 GiB" in said
     assert "more than the budget of 21.60 GiB. What fits: fewer rows: " in said

@@ -5,26 +5,26 @@ workload, `plan` → the largest workload that fits, or why none does and what w
 """
 
 from .dtypes import Dtype
-from .engine import CPU, GPU, EngineCosts
+from .engine import Arm, Device, EngineCosts, engine_costs
 from .errors import SizingError
 from .explain import explain
 from .footprint import Footprint, Workload, footprint
-from .plan import MOST_ROWS, Alternative, Arm, Asked, Budget, Plan, plan
+from .plan import MOST_ROWS, Alternative, Asked, Budget, Plan, plan
 
 __all__ = [
-    "CPU",
-    "GPU",
     "MOST_ROWS",
     "Alternative",
     "Arm",
     "Asked",
     "Budget",
+    "Device",
     "Dtype",
     "EngineCosts",
     "Footprint",
     "Plan",
     "SizingError",
     "Workload",
+    "engine_costs",
     "explain",
     "footprint",
     "plan",

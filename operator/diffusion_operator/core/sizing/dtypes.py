@@ -62,9 +62,13 @@ def dtype_of(facts: ModelFacts, wanted: str) -> Dtype:
     return Dtype(name)
 
 
-def weight_bytes(facts: ModelFacts, dtype: Dtype, *, gpus: int) -> int:
+def weight_bytes(facts: ModelFacts, dtype: Dtype, *, gpus: int, keeps_vision: bool) -> int:
     """Bytes of the weights on each of `gpus` GPUs."""
-    return sum(_group_bytes(group, facts, dtype, gpus) for group in facts.weights)
+    return sum(
+        _group_bytes(group, facts, dtype, gpus)
+        for group in facts.weights
+        if keeps_vision or group.part is not WeightPart.VISION
+    )
 
 
 def _group_bytes(group: WeightGroup, facts: ModelFacts, dtype: Dtype, gpus: int) -> int:

@@ -1,30 +1,81 @@
-"""What our engine keeps in memory besides weights. Each number has its source; another engine has other ones."""
+"""What our engines keep in memory besides weights. Each number says where it comes from; another engine has others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 _MIB = 1024**2
 
 
+class Arm(StrEnum):
+    """Which engine runs the model."""
+
+    DIFFUSION = "diffusion"
+    AR = "ar"
+
+
+class Device(StrEnum):
+    """Where it runs."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
 @dataclass(frozen=True, kw_only=True)
 class EngineCosts:
-    """Habits of an engine on a device."""
+    """Habits of an engine on a device. Copies are float32 tensors [B, C, V], with C = 1 for the AR engine."""
 
-    # float32 tensors [B, C, V] alive at the peak of a denoising step, and of a decoding step with C = 1.
-    logit_copies: float
-    # Sliding layers drop the tokens that no later query sees.
-    sliding_layers_drop: bool
-    # Soft embeddings [B, C, d]: those of all slots, and those that a step makes.
+    # Logits become probabilities in place, beside their logarithms; on a CPU in tiles (samplers/categorical.py, predict).
+    predict_copies: float
+    # Both branches' logits, and the terms of their sum, when all rows have guidance. Measured: 5.0.
+    guidance_copies: float = 5
+    # Top-p of one row, beside the probabilities of all: sorted, their order in 64 bits, sums, masks (nucleus).
+    nucleus_copies: float = 7.25
+    # Soft embeddings [B, C, d]: those of all slots, and those that a step makes (engine/canvas.py).
     soft_embedding_copies: int = 2
+    # Sliding layers drop the tokens that no later query sees (models/row_cache.py; models/cache.py keeps them).
+    sliding_layers_drop: bool
+    # The canvas has its place in the cache, behind the committed tokens (models/row_cache.py).
+    canvas_in_cache: bool
+    # Storage grows in multiples of this many tokens.
+    granularity: int = 64
     # Tokens of one row that enter the cache in one pass (engine/slots.py, PREFILL_CHUNK).
     prefill_chunk: int = 512
-    # Keys and values are repeated to the number of query heads before attention: transformers 5.24 does it whenever there
-    # is a mask (integrations/sdpa_attention.py, use_gqa_in_sdpa).
-    repeats_kv: bool = True
-    # Taken before any tensor: the context of CUDA with the kernels of torch, workspaces of cuBLAS.
+    # Attention goes row by row (models/attention.py); else over all rows, padded, with keys and values repeated to the
+    # number of query heads, as transformers 5.24 does it under a mask (integrations/sdpa_attention.py).
+    rows_attend_alone: bool
+    # Heads are normed and rotated in float32 (models/gemma_layer.py).
+    float32_heads: bool
+    # The encoder of images stays in memory.
+    keeps_vision: bool
+    # Taken before any tensor: the context of CUDA, torch's kernels, workspaces of cuBLAS; on CPU Python, torch and Triton.
     context_bytes: int
-    # Of all that is not weights: what the allocator cannot use because pieces are of the wrong size (5–10 % with PyTorch's; the utilization that a user sets leaves room as well).
+    # Of all that is not weights: what the allocator cannot use because pieces are of the wrong size.
     fragmentation: float = 0.05
 
 
-GPU = EngineCosts(logit_copies=4, sliding_layers_drop=True, context_bytes=1024 * _MIB)
-CPU = EngineCosts(logit_copies=4, sliding_layers_drop=True, context_bytes=768 * _MIB)
+_GPU = {
+    Arm.DIFFUSION: EngineCosts(
+        predict_copies=2,
+        sliding_layers_drop=True,
+        canvas_in_cache=True,
+        rows_attend_alone=True,
+        float32_heads=True,
+        keeps_vision=False,
+        context_bytes=1024 * _MIB,
+    ),
+    Arm.AR: EngineCosts(
+        predict_copies=2,
+        sliding_layers_drop=False,
+        canvas_in_cache=False,
+        rows_attend_alone=False,
+        float32_heads=False,
+        keeps_vision=True,
+        context_bytes=1024 * _MIB,
+    ),
+}
+
+
+def engine_costs(arm: Arm, device: Device) -> EngineCosts:
+    """The habits of our engine for `arm` on `device`."""
+    costs = _GPU[arm]
+    return costs if device is Device.CUDA else replace(costs, predict_copies=1, context_bytes=768 * _MIB)

@@ -4,6 +4,14 @@ from dataclasses import asdict
 
 from .plan import Plan
 
+KINDS = {
+    "weights": "weights",
+    "kv": "keys and values",
+    "logits": "logits of canvases",
+    "self_conditioning": "self-conditioning",
+    "activations": "activations",
+    "reserve": "reserve",
+}
 _UNITS = (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
 
 
@@ -17,7 +25,7 @@ def explain(plan: Plan) -> str:
     if plan.fits:
         return f"{what} take {total} of {budget}{each}"
     largest = sorted(asdict(plan.bytes).items(), key=lambda item: -item[1])[:3]
-    parts = ", ".join(f"{name.replace('_', '-')} {human(size)}" for name, size in largest)
+    parts = ", ".join(f"{KINDS[name]} {human(size)}" for name, size in largest)
     others = "; ".join(
         f"{other.change}: {other.rows} × {other.tokens:,} in {other.dtype.value} on {other.gpus} GPU{'s' if other.gpus > 1 else ''}"
         for other in plan.alternatives

@@ -55,7 +55,6 @@ class _Pass:
 
     rows: int
     queries: int
-    causal: bool  # each query has a mask of its own; a canvas has one for all
 
     @property
     def positions(self) -> int:
@@ -65,15 +64,18 @@ class _Pass:
 def footprint(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Footprint:
     """What `load` takes on each GPU."""
     kv = load.rows * kv_bytes(facts, load, engine)
-    logits = ceil(load.rows * load.branches * load.canvas * facts.vocab_size * _FLOAT32 * engine.logit_copies)
+    logits = _logits(facts, load, engine)
     self_conditioning = _self_conditioning(facts, load, engine)
-    # A denoising pass holds logits, a prefill pass does not, and they never run at the same time.
-    denoise = _activations(facts, load, engine, _Pass(load.rows * load.branches, load.canvas, causal=False))
-    prefill = _activations(facts, load, engine, _Pass(load.rows, min(engine.prefill_chunk, load.tokens), causal=True))
+    # A denoising pass holds logits, a prefill pass does not, and they never run at the same time. But a prefill pass has
+    # longer chunks than canvases are, which lie behind what a sliding layer keeps.
+    denoise = _activations(facts, load, engine, _Pass(load.rows * load.branches, load.canvas))
+    chunk = min(engine.prefill_chunk, load.tokens)
+    longer = load.rows * kv_bytes(facts, load, engine, new=max(chunk, load.canvas)) - kv
+    prefill = longer + _activations(facts, load, engine, _Pass(load.rows, chunk))
     activations = max(denoise, prefill - logits)
     working = kv + logits + self_conditioning + activations
     return Footprint(
-        weights=weight_bytes(facts, load.dtype, gpus=load.gpus),
+        weights=weight_bytes(facts, load.dtype, gpus=load.gpus, keeps_vision=engine.keeps_vision),
         kv=kv,
         logits=logits,
         self_conditioning=self_conditioning,
@@ -82,11 +84,14 @@ def footprint(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Footpri
     )
 
 
-def kv_bytes(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
-    """Keys and values of one row on each GPU. A GPU holds whole heads; with more GPUs than heads they are repeated."""
+def kv_bytes(facts: ModelFacts, load: Workload, engine: EngineCosts, *, new: int | None = None) -> int:
+    """Keys and values of one row on each GPU, with room for `new` tokens of a pass; None: for a canvas.
+
+    A GPU holds whole heads; with more GPUs than heads they are repeated.
+    """
     return sum(
         group.kv_layers
-        * _kept(group, load, engine)
+        * _kept(group, load, engine, new or load.canvas)
         * 2
         * ceil(group.kv_heads / load.gpus)
         * group.head_dim
@@ -95,15 +100,29 @@ def kv_bytes(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
     )
 
 
-def _kept(group: LayerGroup, load: Workload, engine: EngineCosts) -> int:
-    """Tokens in a layer's cache: all, or those that the first token of the next canvas sees, and the canvas."""
+def _kept(group: LayerGroup, load: Workload, engine: EngineCosts, new: int) -> int:
+    """Tokens in a layer's cache: all and the canvas, or those that the next token sees and the `new` ones of a pass."""
+    longest = load.tokens
+    if engine.canvas_in_cache:
+        longest = ceil((load.tokens + load.canvas) / engine.granularity) * engine.granularity
     if group.kind is LayerKind.FULL or group.window is None or not engine.sliding_layers_drop:
-        return load.tokens
-    return min(load.tokens, group.window - 1 + load.canvas)
+        return longest
+    return min(longest, group.window - 1 + new)
+
+
+def _logits(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
+    """At the worst of four moments, none of which is at the same time as another."""
+    # The head's product is in the type of the weights; its float32 copy is made beside it.
+    element = load.dtype.element_bytes
+    from_the_head = load.branches * (1 if element == _FLOAT32 else 1 + element / _FLOAT32)
+    copies = max(from_the_head, engine.predict_copies, engine.guidance_copies if load.guidance else 0)
+    with_nucleus = load.rows + engine.nucleus_copies
+    one_row = load.canvas * facts.vocab_size * _FLOAT32
+    return ceil(one_row * max(load.rows * copies, with_nucleus))
 
 
 def _self_conditioning(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
-    if not facts.self_conditioning:
+    if not facts.self_conditioning or load.canvas == 1:
         return 0
     soft_embedding = load.rows * load.canvas * facts.hidden_size * load.dtype.element_bytes
     return soft_embedding * engine.soft_embedding_copies
@@ -112,30 +131,37 @@ def _self_conditioning(facts: ModelFacts, load: Workload, engine: EngineCosts) -
 def _activations(facts: ModelFacts, load: Workload, engine: EngineCosts, run: _Pass) -> int:
     """What one layer of a pass needs; layers follow each other in the same memory."""
     element = load.dtype.element_bytes
-    # The residual, its norm, and the norm's input and output in float32.
-    hidden = run.positions * facts.hidden_size * (2 * element + 2 * _FLOAT32)
+    # The residual, a part's input and its output; the direction of a norm and its product with the weight in float32.
+    hidden = run.positions * facts.hidden_size * (3 * element + 2 * _FLOAT32)
     attention = max(_attention(group, load, engine, run) for group in facts.layers)
-    # Gate, up, and their product.
-    dense = run.positions * 3 * ceil(facts.intermediate_size / load.gpus) * element
+    # Gate and up, the gate's activation, and their product.
+    dense = run.positions * 4 * ceil(facts.intermediate_size / load.gpus) * element
     return hidden + max(attention, dense, _experts(facts, load, run.positions))
 
 
 def _attention(group: LayerGroup, load: Workload, engine: EngineCosts, run: _Pass) -> int:
     element = load.dtype.element_bytes
     heads, kv_heads = ceil(group.heads / load.gpus), ceil(group.kv_heads / load.gpus)
-    keys = run.rows * (_kept(group, load, engine) + run.queries)
-    width = run.positions * heads * group.head_dim
-    queries_and_output = 3 * width * element  # before and after rotation, and the output
-    joined = 2 * keys * kv_heads * group.head_dim * element  # the cache with the pass's own keys and values behind it
-    repeated = 2 * keys * heads * group.head_dim * element if engine.repeats_kv and heads > kv_heads else 0
-    mask = keys * run.queries * (1 + element) if run.causal else 0  # bool, and as what is added to the scores
-    return queries_and_output + joined + repeated + mask
+    # Queries, keys and values: as projected, and in float32 their direction, norm and rotation; else rotated only.
+    of_head = element + 3 * _FLOAT32 if engine.float32_heads else 2 * element
+    projected = run.positions * (heads + 2 * kv_heads) * group.head_dim * of_head
+    gathered = 2 * run.positions * heads * group.head_dim * element
+    rows = 1 if engine.rows_attend_alone else run.rows
+    keys = rows * _kept(group, load, engine, run.queries)
+    repeated = 2 * keys * heads * group.head_dim * element if heads > kv_heads else 0
+    if engine.rows_attend_alone:
+        # Heads wider than 256, or a mask, leave torch nothing but to write the scores down.
+        return projected + gathered + repeated + keys * run.queries * heads * (element + _FLOAT32)
+    joined = 2 * keys * kv_heads * group.head_dim * element  # rows whose slots have holes between them are copied
+    mask = keys * run.queries * (1 + element)  # bool, and as what is added to the scores
+    return projected + gathered + repeated + joined + mask
 
 
 def _experts(facts: ModelFacts, load: Workload, positions: int) -> int:
-    """Tokens are copied to each of their experts, which have a gate, an up and a down projection."""
+    """Tokens are copied to each of their experts, and what comes out is put back in order (models/layers.py)."""
     experts = facts.experts
     if experts is None:
         return 0
-    width = 2 * facts.hidden_size + 3 * ceil(experts.intermediate_size / load.gpus)
-    return positions * experts.active * width * load.dtype.element_bytes
+    d, width = facts.hidden_size, ceil(experts.intermediate_size / load.gpus)
+    numbers = max(d + 2 * width, 4 * width, width + 2 * d)  # at the first product, at the activation, at the end
+    return positions * experts.active * numbers * load.dtype.element_bytes

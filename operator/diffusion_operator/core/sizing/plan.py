@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from enum import StrEnum
 
 from diffusion_worker.inspect.facts import Family, ModelFacts
 
 from .dtypes import Dtype, dtype_of
-from .engine import GPU, EngineCosts
+from .engine import Arm, Device, EngineCosts, engine_costs
 from .errors import SizingError
 from .footprint import Footprint, Workload, footprint
 
@@ -16,13 +15,6 @@ MOST_ROWS = 64  # spec.limits.maxBatchSize
 LEAST_TOKENS = 16  # spec.limits.maxSequenceLength
 MOST_GPUS = 8  # spec.resources.gpus
 MOST_CANVAS = 1024  # spec.sampler.canvasLength
-
-
-class Arm(StrEnum):
-    """Which engine runs the model."""
-
-    DIFFUSION = "diffusion"
-    AR = "ar"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +75,22 @@ class Plan:
         return max(0, self.bytes.total - self.budget_bytes)
 
 
-def plan(facts: ModelFacts, asked: Asked, budget: Budget, engine: EngineCosts = GPU) -> Plan:
-    """Plan `asked` within `budget`. What is given is checked and never changed.
+def plan(
+    facts: ModelFacts,
+    asked: Asked,
+    budget: Budget,
+    *,
+    device: Device = Device.CUDA,
+    engine: EngineCosts | None = None,
+) -> Plan:
+    """Plan `asked` within `budget`. What is given is checked and never changed. `engine` replaces the habits of ours.
 
     Raises:
         SizingError: the model cannot be run like that with any amount of memory.
     """
-    load = _least(facts, asked)
+    arm = arm_of(facts, asked)
+    load = _least(facts, asked, arm)
+    engine = engine or engine_costs(arm, device)
 
     def fits(tried: Workload) -> bool:
         return footprint(facts, tried, engine).total <= budget.bytes
@@ -124,9 +125,14 @@ def plan(facts: ModelFacts, asked: Asked, budget: Budget, engine: EngineCosts = 
     )
 
 
-def _least(facts: ModelFacts, asked: Asked) -> Workload:
+def arm_of(facts: ModelFacts, asked: Asked) -> Arm:
+    """The engine for a model: as asked, else diffusion when it is a diffusion model or a canvas is given."""
+    autoregressive = facts.family is Family.AUTOREGRESSIVE and asked.canvas is None
+    return asked.arm or (Arm.AR if autoregressive else Arm.DIFFUSION)
+
+
+def _least(facts: ModelFacts, asked: Asked, arm: Arm) -> Workload:
     """The workload that was asked for, with one row where rows are auto."""
-    arm = asked.arm or (Arm.AR if facts.family is Family.AUTOREGRESSIVE and asked.canvas is None else Arm.DIFFUSION)
     tokens = facts.max_positions if asked.tokens is None else asked.tokens
     if asked.rows is not None and not 1 <= asked.rows <= MOST_ROWS:
         raise SizingError(f"{asked.rows} rows: write auto or a number from 1 to {MOST_ROWS}")
