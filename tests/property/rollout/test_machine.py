@@ -122,13 +122,13 @@ class World(RuleBasedStateMachine):
         mover = after.history[-1].revision
         old, new = weights(before).get(mover, 0), weights(after).get(mover, 0)
         if new > old:
-            self.check_rise(before, reason, mover, old, new)
+            self.check_rise(after, reason, mover, old, new)
         else:
             self.check_fall(before, after, reason, mover)
         if rollout.data in (None, NO_DATA):
             assert reason not in {"GatesPass", "repetitionRate", "errorRate"}, "missing data decides nothing"
 
-    def check_rise(self, before: RolloutState, reason: str, mover: str, old: int, new: int) -> None:
+    def check_rise(self, after: RolloutState, reason: str, mover: str, old: int, new: int) -> None:
         rollout = self.rollout
         assert mover == rollout.revision, "only what spec asks for rises"
         assert mover not in self.failed, "what failed does not return by itself"
@@ -137,7 +137,7 @@ class World(RuleBasedStateMachine):
         if reason == "GatesPass":
             assert self.counted >= STEP - 1e-6, "the whole observed time"
             assert not rollout.policy.paused
-            assert not before.is_paused
+            assert not after.is_paused
         if reason != "Asked" and rollout.ar:
             assert new == {0: 40, 40: 70, 70: 100}[old]
 
