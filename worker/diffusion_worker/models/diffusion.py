@@ -54,7 +54,8 @@ class DiffusionModel:
         self._layer_types: list[str] = text.layer_types
         self._embed: torch.Tensor = model.lm_head.weight.detach()  # [V, d]
         self._embed_scale = float(torch.tensor(text.hidden_size**0.5, dtype=self.dtype))
-        self._rotary = _inverse_frequencies(model.model.decoder.rotary_emb)
+        self._frequencies = _inverse_frequencies(model.model.decoder.rotary_emb)
+        self._last_rotary: tuple[object, dict[str, Rotary]] = (None, {})
         self._encoder_scales = [float(layer.layer_scalar) for layer in model.model.encoder.language_model.layers]
         self._decoder_scales = [float(layer.layer_scalar) for layer in model.model.decoder.layers]
         model.model.encoder = None  # its weights are the decoder's; the images' tower goes as well
@@ -93,7 +94,10 @@ class DiffusionModel:
         counts = [len(ids) for ids in token_ids]
         attention = AttentionPass(cache, slots, lengths, counts, causal=True)
         packed = torch.tensor([token for ids in token_ids for token in ids], device=self.device)
-        self._run(self._embedded(packed), attention, _positions(lengths, counts, self.device), self._encoder_scales)
+        rotary = self._rotary_at(lengths, counts)
+        hidden = self._run(self._embedded(packed), attention, rotary, self._layers[:-1], self._encoder_scales)
+        last = len(self._layers) - 1
+        self._layers[last].store(hidden, layer=last, rotary=rotary[self._layer_types[last]], attention=attention)
 
     @torch.inference_mode()
     def denoise(
@@ -128,7 +132,8 @@ class DiffusionModel:
         attention = AttentionPass(cache, slots, lengths, counts, causal=False, visible_from=visible_from)
         signal = self._conditioning(self._conditioning_norm(soft_embedding.reshape(B * C, -1)))
         hidden = self._conditioned_norm(self._embedded(canvas.reshape(-1)) + signal)
-        hidden = self._run(hidden, attention, _positions(lengths, counts, self.device), self._decoder_scales)
+        rotary = self._rotary_at(lengths, counts)
+        hidden = self._run(hidden, attention, rotary, self._layers, self._decoder_scales)
         logits = torch.mm(self._final_norm(hidden), self._embed.t()).float()
         for tile in tiles(logits):
             tile.mul_(1 / self._softcap).tanh_().mul_(self._softcap)
@@ -150,15 +155,27 @@ class DiffusionModel:
         return embedding(token_ids, self._embed).mul_(self._embed_scale)
 
     def _run(
-        self, hidden: torch.Tensor, attention: AttentionPass, positions: torch.Tensor, scales: Sequence[float]
+        self,
+        hidden: torch.Tensor,
+        attention: AttentionPass,
+        rotary: dict[str, Rotary],
+        layers: Sequence[GemmaLayer],
+        scales: Sequence[float],
     ) -> torch.Tensor:
-        """All layers over packed tokens [T, d]."""
-        rotary = {
-            kind: Rotary.at(positions, frequencies, scaling) for kind, (frequencies, scaling) in self._rotary.items()
-        }
-        for i, (layer, kind) in enumerate(zip(self._layers, self._layer_types, strict=True)):
-            hidden = layer(hidden, layer=i, rotary=rotary[kind], attention=attention, scale=scales[i])
+        """The first layers over packed tokens [T, d]."""
+        for i, layer in enumerate(layers):
+            hidden = layer(hidden, layer=i, rotary=rotary[self._layer_types[i]], attention=attention, scale=scales[i])
         return hidden
+
+    def _rotary_at(self, lengths: Sequence[int], counts: Sequence[int]) -> dict[str, Rotary]:
+        """For the packed tokens of a pass; those of the last pass are kept, because a canvas has many steps."""
+        key = (tuple(lengths), tuple(counts))
+        if self._last_rotary[0] != key:
+            ranges = [torch.arange(length, length + count) for length, count in zip(lengths, counts, strict=True)]
+            positions = torch.cat(ranges).to(self.device)
+            rotary = {kind: Rotary.at(positions, *frequencies) for kind, frequencies in self._frequencies.items()}
+            self._last_rotary = (key, rotary)
+        return self._last_rotary[1]
 
 
 def load_diffusion_model(checkpoint: Checkpoint, *, limit: FullAttentionLimit | None = None) -> DiffusionModel:
@@ -219,12 +236,6 @@ def _inverse_frequencies(module: Any) -> dict[str, tuple[torch.Tensor, float]]:
         kind: (getattr(module, f"{kind}_inv_freq").float(), float(getattr(module, f"{kind}_attention_scaling")))
         for kind in module.layer_types
     }
-
-
-def _positions(lengths: Sequence[int], counts: Sequence[int], device: torch.device) -> torch.Tensor:
-    """Where the packed tokens stand in their rows: [T]."""
-    ranges = [torch.arange(length, length + count) for length, count in zip(lengths, counts, strict=True)]
-    return torch.cat(ranges).to(device)
 
 
 def _sampler_defaults(config: Any) -> SamplerSettings:

@@ -57,17 +57,26 @@ class Attention:
 
     def __call__(self, x: torch.Tensor, *, layer: int, rotary: Rotary, attention: AttentionPass) -> torch.Tensor:
         """[T, d] → [T, d]."""
-        T, turning = len(x), self.query_heads + self.key_heads
-        heads = self.into_heads(x).view(T, -1, self.head_norm.weight.shape[-1])
-        direction = self.head_norm.direction(heads)
-        normed = direction * self.head_norm.weight
-        turned = rotary(normed[:, :turning]).to(x.dtype)
-        if self.values_are_keys:
-            values = direction[:, self.query_heads :] * heads.shape[-1] ** 0.5
-        else:
-            values = normed[:, turning:]
+        turned, values = self._heads(x, rotary)
         gathered = attention.attend(layer, turned[:, : self.query_heads], turned[:, self.query_heads :], values)
         return self.out_of_heads(gathered)
+
+    def store(self, x: torch.Tensor, *, layer: int, rotary: Rotary, attention: AttentionPass) -> None:
+        """Only put the keys and values of x [T, d] into the cache."""
+        turned, values = self._heads(x, rotary)
+        attention.store(layer, turned[:, self.query_heads :], values)
+
+    def _heads(self, x: torch.Tensor, rotary: Rotary) -> tuple[torch.Tensor, torch.Tensor]:
+        """Queries and keys [T, Hq + Hk, D], normed and turned, and values [T, Hk, D], normed."""
+        turning = self.query_heads + self.key_heads
+        heads = self.into_heads(x).view(len(x), -1, self.head_norm.weight.shape[-1])
+        direction = self.head_norm.direction(heads, consume=True)
+        if self.values_are_keys:
+            values = direction[:, self.query_heads :] * heads.shape[-1] ** 0.5
+        direction.mul_(self.head_norm.weight)
+        if not self.values_are_keys:
+            values = direction[:, turning:]
+        return rotary(direction[:, :turning]).to(x.dtype), values
 
 
 @dataclass(frozen=True)
@@ -119,14 +128,18 @@ class GemmaLayer:
     def __call__(
         self, hidden: torch.Tensor, *, layer: int, rotary: Rotary, attention: AttentionPass, scale: float
     ) -> torch.Tensor:
-        """[T, d] → [T, d]; the output is multiplied by `scale`."""
+        """[T, d] → [T, d], in the same place; the output is multiplied by `scale`."""
         attended = self.attention(self.input_norm(hidden), layer=layer, rotary=rotary, attention=attention)
-        residual = self.post_attention_norm.added_to(hidden, attended)
+        hidden = self.post_attention_norm.add_to(hidden, attended)
 
-        direction = self.feed_forward_norm.direction(residual)
+        direction = self.feed_forward_norm.direction(hidden)
         dense = self.feed_forward(self.feed_forward_norm.scale(direction, hidden.dtype))
         mixed = self.experts(self.experts_norm.scale(direction, hidden.dtype), direction)
-        both = self.post_experts_norm.added_to(self.post_feed_forward_norm(dense), mixed)
+        both = self.post_experts_norm.add_to(self.post_feed_forward_norm(dense), mixed)
 
-        hidden = self.post_norm.added_to(residual, both)
+        hidden = self.post_norm.add_to(hidden, both)
         return hidden if scale == 1.0 else hidden.mul_(scale)
+
+    def store(self, hidden: torch.Tensor, *, layer: int, rotary: Rotary, attention: AttentionPass) -> None:
+        """Only put the keys and values of hidden [T, d] into the cache: all that the encoder's last layer is for."""
+        self.attention.store(self.input_norm(hidden), layer=layer, rotary=rotary, attention=attention)

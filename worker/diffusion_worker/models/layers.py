@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.functional import gelu, grouped_mm
 
-_TILE = 1 << 17  # numbers; what stays in a core's second-level cache with a few temporaries
+_TILE = 1 << 15  # numbers; what stays in a core's cache with a few temporaries
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,24 @@ class Norm:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """[…, d], in the type of x."""
-        return self.scale(self.direction(x), x.dtype)
+        return self.direction(x).mul_(self.weight).to(x.dtype)
 
-    def direction(self, x: torch.Tensor) -> torch.Tensor:
-        """x / √(Σ x² + d ε) [T, d] float32: the same for all norms of the same x."""
+    def direction(self, x: torch.Tensor, *, consume: bool = False) -> torch.Tensor:
+        """x / √(Σ x² + d ε) […, d] float32: the same for all norms of the same x. May take its place when consumed."""
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
-        return x / torch.hypot(length, self.root_eps)
+        length = torch.hypot(length, self.root_eps)
+        return x.div_(length) if consume and x.dtype == torch.float32 else x / length
 
     def scale(self, direction: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """From a direction to this norm's value."""
         return (direction * self.weight).to(dtype)
 
-    def added_to(self, residual: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """residual + norm(x), in the type of the residual."""
-        return torch.addcmul(residual.float(), self.direction(x), self.weight).to(residual.dtype)
+    def add_to(self, residual: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """residual + norm(x), in the residual's place; x is consumed."""
+        direction = self.direction(x, consume=True)
+        if residual.dtype == torch.float32:
+            return residual.addcmul_(direction, self.weight)
+        return residual.add_(direction.mul_(self.weight).to(residual.dtype))
 
 
 def gated_gelu(gate_and_up: torch.Tensor) -> torch.Tensor:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+KEY_MULTIPLE = 16  # a pass may read up to the next multiple of this, behind what it has written
 _GRANULARITY = 64  # tokens; storage grows in multiples of this
 
 
@@ -151,10 +152,17 @@ class RowCache:
 
     def _capacity(self, reach: Reach, needed: int) -> int:
         """Multiples of the granularity, but not more than a reach and a canvas, as long as that is enough."""
-        rounded = -(-needed // _GRANULARITY) * _GRANULARITY
+        rounded = rounded_up(needed, _GRANULARITY)
         if reach.past is None:
             return rounded
-        return min(rounded, max(needed, reach.sink + reach.past + self.canvas_length))
+        most = max(needed, reach.sink + reach.past + self.canvas_length)
+        return min(rounded, rounded_up(most, KEY_MULTIPLE))
 
     def _empty(self, shape: LayerShape, capacity: int) -> torch.Tensor:
-        return torch.empty(2, shape.heads, capacity, shape.width, dtype=self.dtype, device=self.device)
+        """Zeros: what is masked must still be a number, because 0 · NaN is NaN."""
+        return torch.zeros(2, shape.heads, capacity, shape.width, dtype=self.dtype, device=self.device)
+
+
+def rounded_up(number: int, multiple: int) -> int:
+    """The next multiple that is not below `number`."""
+    return -(-number // multiple) * multiple
