@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.errors import BenchmarkError
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 _GIB = 2**30
 
@@ -40,6 +42,15 @@ class Machine:
             python=platform.python_version(),
             commit=_commit(),
             measured_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+
+
+def require_cores(count: int) -> None:
+    """BenchmarkError on a machine that has fewer cores, or lends fewer to this process."""
+    lent = len(os.sched_getaffinity(0))
+    if lent < count:
+        raise BenchmarkError(
+            f"the benchmarks need {count} cores, one of them for what is measured alone, but have {lent}"
         )
 
 

@@ -11,7 +11,7 @@ from benchmarks import checkpoints, paths, results, tables
 from benchmarks.engine import limit, memory, passes, scaling, window
 from benchmarks.errors import BenchmarkError
 from benchmarks.load import LoadGuard
-from benchmarks.machine import Machine, versions
+from benchmarks.machine import Machine, require_cores, versions
 from benchmarks.progress import say
 
 _CORE = 1  # core 0 has the interrupts
@@ -27,9 +27,10 @@ _MEASURES: dict[str, Callable[[argparse.Namespace, LoadGuard], dict[str, Any]]] 
 def main() -> int:
     """0: measured; 1: could not be measured, and standard error says why."""
     options = _parser().parse_args()
-    os.sched_setaffinity(0, {_CORE})
     guard = LoadGuard(force=options.force)
     try:
+        require_cores(2)
+        os.sched_setaffinity(0, {_CORE})
         checkpoints.prepare()
         for name in options.benchmarks or _MEASURES:
             say(f"{name}: begins")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import checkpoints, paths, results, tables
+from benchmarks import checkpoints, machine, paths, results, tables
 from benchmarks.errors import BenchmarkError
 from benchmarks.load import LoadGuard
 from benchmarks.peers import environment, real_load, same_work, summary
@@ -18,6 +18,7 @@ def main() -> int:
     """0: measured; 1: could not be measured, and standard error says why."""
     options = _parser().parse_args()
     try:
+        machine.require_cores(2)
         environment.prepare()
         checkpoints.prepare()
         if options.command != "setup":

@@ -3,14 +3,16 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
 from benchmarks.errors import BenchmarkError
 from benchmarks.peers.work import Answer, Answers, Done, RealLoad, Request, SameWork
+
+T = TypeVar("T")
 
 _REQUEST_SECONDS = 600.0
 _COUNTS_END_OF_TURN = "stop"
@@ -27,11 +29,17 @@ class Client:
 
     def same_work(self, work: SameWork) -> Done:
         """Send the prompts, `concurrency` at a time."""
-        return asyncio.run(self._same_work(work))
+        return self._run(self._same_work(work))
 
     def real_load(self, load: RealLoad) -> Answers:
         """Send each request at its time, whatever has become of those before it."""
-        return asyncio.run(self._real_load(load))
+        return self._run(self._real_load(load))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return asyncio.run(work)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise BenchmarkError(f"no answer from {self.url}: {error!r}; see the logs in .bench/logs") from error
 
     async def _same_work(self, work: SameWork) -> Done:
         room = asyncio.Semaphore(work.concurrency)

@@ -103,7 +103,9 @@ class Pinned:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]) + f"\n(all of it: {self.log})"
 
     def stop(self) -> None:
-        """End it and all that it started."""
+        """End it and all that it started. May be called again."""
+        if self.popen.stdout is not None and self.popen.stdout.closed:
+            return
         if self.popen.stdin is not None:
             with suppress(BrokenPipeError):
                 self.popen.stdin.close()
@@ -160,9 +162,10 @@ def _pid_file(name: str) -> Path:
 
 
 def _start_time(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks: a number that the next process with the same PID does not have."""
+    """When a process began, in the kernel's ticks: a number that the next process with the same PID does not have. None: it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    return stat.rpartition(")")[2].split()[19]
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else fields[19]
