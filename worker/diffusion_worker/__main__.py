@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+EXIT_SOME_FAILED = 1
+EXIT_INTERRUPTED = 130  # as a shell says it of SIGINT
 EXIT_CONFIGURATION = 2  # as argparse's own: something that the caller gave is wrong
+
+_BATCH_ROWS = 32
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case "inspect":
             return _inspect(options)
         case _:
-            return _generate(options)
+            return _offline(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,6 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_serve(commands)
     _add_generate(commands)
+    _add_batch(commands)
+    _add_score(commands)
     _add_inspect(commands)
     return parser
 
@@ -85,23 +91,57 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _add_generate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from diffusion_worker.offline import arguments
+
     generate = commands.add_parser(
         "generate",
         help="answer one prompt in this terminal, without Triton",
         description="Loads a checkpoint and prints its answer to one prompt, block by block as blocks are committed.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    generate.add_argument(
-        "--checkpoint", type=Path, required=True, metavar="DIR", help="folder in Hugging Face's layout"
-    )
-    generate.add_argument("--kind", choices=("diffusion", "ar"), default="diffusion", help="engine to run it with")
+    arguments.add_engine_arguments(generate)
     generate.add_argument("--prompt", required=True, help="text to go on from; a user's turn with --chat")
     generate.add_argument("--chat", action="store_true", help="render the prompt with the checkpoint's chat template")
-    generate.add_argument("--max-tokens", type=int, default=None, metavar="N", help="None: up to the model's limit")
-    generate.add_argument("--temperature", type=float, default=1.0, help="0 takes the most likely token")
-    generate.add_argument("--seed", type=int, default=None, help="None: drawn, and printed at the end")
-    generate.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run")
-    generate.add_argument("--threads", type=int, default=1, metavar="N", help="torch's threads on CPU")
+    arguments.add_canvas_argument(generate)
+    arguments.add_generation_arguments(generate)
+
+
+def _add_batch(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from diffusion_worker.offline import arguments
+
+    batch = commands.add_parser(
+        "batch",
+        help="answer a file of prompts, without Triton",
+        description="Answers each line of a JSON Lines file: an object with prompt, messages or prompt_token_ids, and what else a "
+        "request may say (max_tokens, temperature, seed, stop, sampler, ...); id names it, or its line number does. Results are "
+        "appended as they come. The same command goes on where it was stopped. Ends with 1 when some lines failed.",
+    )
+    arguments.add_engine_arguments(batch)
+    _add_files(batch)
+    batch.add_argument(
+        "--max-batch-size", type=int, metavar="N", help="rows at a time; 32 if absent, with --config what that says"
+    )
+    arguments.add_canvas_argument(batch)
+    arguments.add_generation_arguments(batch)
+
+
+def _add_score(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from diffusion_worker.config import EngineKind
+    from diffusion_worker.offline import arguments
+
+    score = commands.add_parser(
+        "score",
+        help="tell how likely an autoregressive model finds given texts",
+        description="Scores each line of a JSON Lines file: an object with prompt, messages or prompt_token_ids, and completion or "
+        "completion_token_ids; include_eos counts the end of the answer too. A result has nll (nats, summed over the tokens of "
+        "the completion), tokens, text_bytes and perplexity. The same command goes on where it was stopped.",
+    )
+    arguments.add_engine_arguments(score, kind=EngineKind.AR)
+    _add_files(score)
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="JSON Lines, one object per line")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="results, one per line, by id")
 
 
 def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -152,24 +192,39 @@ def _serve(options: argparse.Namespace) -> int:
         return _refuse(error)
 
 
-def _generate(options: argparse.Namespace) -> int:
-    from diffusion_worker.generate import GenerateError, generate
+def _offline(options: argparse.Namespace) -> int:
+    """generate, batch or score."""
+    from diffusion_worker.offline import arguments
+    from diffusion_worker.offline.errors import OfflineError
 
     try:
-        generate(
-            checkpoint=options.checkpoint,
-            kind=options.kind,
-            prompt=options.prompt,
-            chat=options.chat,
-            max_tokens=options.max_tokens,
-            temperature=options.temperature,
-            seed=options.seed,
-            device=options.device,
-            threads=options.threads,
-        )
-    except GenerateError as error:
+        match options.command:
+            case "generate":
+                fields = arguments.generation_fields(options)
+                config = arguments.engine_config(options, max_batch_size=1)
+                from diffusion_worker.generate import generate
+
+                generate(options.prompt, chat=options.chat, config=config, fields=fields)
+                return 0
+            case "batch":
+                fields = arguments.generation_fields(options)
+                rows = options.max_batch_size or (_BATCH_ROWS if options.config is None else None)
+                config = arguments.engine_config(options, max_batch_size=rows)
+                from diffusion_worker.offline.batch import answer_file
+
+                progress = answer_file(options.input, options.output, config=config, defaults=fields)
+            case _:
+                config = arguments.engine_config(options, max_batch_size=None)
+                from diffusion_worker.offline.score import score_file
+
+                progress, total = score_file(options.input, options.output, config=config)
+                sys.stderr.write(f"{total}\n")
+    except OfflineError as error:
         return _refuse(error)
-    return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("\ndiffusion-worker: stopped; what is done is kept, and the same command goes on from there\n")
+        return EXIT_INTERRUPTED
+    return EXIT_SOME_FAILED if progress.failed else 0
 
 
 def _refuse(error: Exception) -> int:
