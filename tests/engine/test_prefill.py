@@ -79,24 +79,26 @@ def test_short_prompts_do_not_wait_for_long_ones(drive: Drive) -> None:
 def test_a_prompt_of_four_thousand_tokens_takes_eight_chunks_beside_a_small_batch(
     diffusion_model: DiffusionModel,
 ) -> None:
-    row = row_of(4096, slot=0, arrived=0.0, model=diffusion_model)
+    running = row_of(0, slot=0, arrived=0.0, model=diffusion_model)
+    long = row_of(4096, slot=1, arrived=1.0, model=diffusion_model)
     taken = []
-    while row.pending:
-        ((_, chunk),) = prefill_chunks([row], beside_tokens=64)
+    while len(long.pending) > 0:
+        ((_, chunk),) = prefill_chunks([running, long], canvas_length=64)
         taken.append(len(chunk))
-        row.count_cached(len(chunk))
+        long.count_cached(len(chunk))
     assert taken == [PREFILL_CHUNK] * 8
 
 
-def test_prompts_take_no_more_than_the_canvases_they_run_beside(diffusion_model: DiffusionModel) -> None:
-    rows = [row_of(4096, slot=i, arrived=-i, model=diffusion_model) for i in range(8)]
-    chunks = prefill_chunks(rows, beside_tokens=1200)
-    assert [(row.slot, len(chunk)) for row, chunk in chunks] == [(5, 176), (6, 512), (7, 512)]  # the last came first
+def test_long_prompts_take_no_more_than_the_canvases_they_run_beside(diffusion_model: DiffusionModel) -> None:
+    running = [row_of(0, slot=i, arrived=0.0, model=diffusion_model) for i in range(12)]
+    long = [row_of(4096, slot=12 + i, arrived=8.0 - i, model=diffusion_model) for i in range(4)]
+    chunks = prefill_chunks([*running, *long], canvas_length=100)
+    assert [(row.slot, len(chunk)) for row, chunk in chunks] == [(13, 176), (14, 512), (15, 512)]  # the last came first
 
 
 def test_with_nobody_to_hold_up_every_prompt_gets_a_chunk(diffusion_model: DiffusionModel) -> None:
     rows = [row_of(4096, slot=i, arrived=i, model=diffusion_model) for i in range(8)]
-    assert [len(chunk) for _, chunk in prefill_chunks(rows, beside_tokens=0)] == [PREFILL_CHUNK] * 8
+    assert [len(chunk) for _, chunk in prefill_chunks(rows, canvas_length=64)] == [PREFILL_CHUNK] * 8
 
 
 def test_chunks_change_no_token(diffusion_model: DiffusionModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,26 +81,13 @@ class DiffusionRunner:
     def step(self, rows: Sequence[Row]) -> StepResult:
         """Write what is pending, then denoise every row that has nothing pending left."""
         rows = in_slot_order(rows)
-        passes = self._prefill(rows)
+        chunks = prefill_chunks(rows, canvas_length=self._canvas_length)
+        passes = [self._encode([row for row, _ in chunks], [chunk for _, chunk in chunks])] if chunks else []
         ready = [row for row in rows if not row.pending]
         if not ready:
             return StepResult(passes=passes, commits=[], failures=[])
         result = self._denoise(ready)
         return StepResult(passes=passes + result.passes, commits=result.commits, failures=result.failures)
-
-    def _prefill(self, rows: list[Row]) -> list[Pass]:
-        pending = [row for row in rows if row.pending]
-        # Canvases are short and prompts may be long: apart, the canvases need no padding to a prompt's length.
-        short = [row for row in pending if len(row.pending) <= self._canvas_length]
-        long = [row for row in pending if len(row.pending) > self._canvas_length]
-        passes = []
-        if short:
-            passes.append(self._encode(short, [row.pending for row in short]))
-        if long:
-            denoising = len(rows) - len(long)
-            chunks = prefill_chunks(long, beside_tokens=denoising * self._canvas_length)
-            passes.append(self._encode([row for row, _ in chunks], [chunk for _, chunk in chunks]))
-        return passes
 
     def _encode(self, rows: list[Row], chunks: list[list[int]]) -> Pass:
         started = time.monotonic()

@@ -58,16 +58,20 @@ def slot_of(row: Row) -> int:
     return row.slot
 
 
-def prefill_chunks(rows: Iterable[Row], *, beside_tokens: int) -> list[tuple[Row, list[int]]]:
-    """The next tokens of the rows whose prompts enter the cache in this step, those that came first before others.
+def prefill_chunks(rows: Iterable[Row], *, canvas_length: int) -> list[tuple[Row, list[int]]]:
+    """The tokens that enter the cache before this step's canvases are denoised, in the order of the slots.
 
-    Beside a pass over `beside_tokens` canvas tokens, a pass over prompts takes as many, or one chunk: so it does not
-    hold the canvases up for longer than their own pass. With nobody to hold up, every row gets a chunk.
+    What is no longer than a canvas goes in at once. Longer prompts go in chunks, those that came first before others:
+    together as many tokens as the step's canvases have, or one chunk, so that they do not hold the canvases up for
+    longer than their own pass does. With no canvas to hold up, every row gets a chunk.
     """
-    budget = max(PREFILL_CHUNK, beside_tokens)
-    chunks: list[tuple[Row, list[int]]] = []
-    for row in sorted(rows, key=lambda row: row.arrived):
-        chunk = row.pending[: PREFILL_CHUNK if not beside_tokens else min(PREFILL_CHUNK, budget)]
+    rows = list(rows)
+    long = sorted((row for row in rows if len(row.pending) > canvas_length), key=lambda row: row.arrived)
+    canvas_tokens = (len(rows) - len(long)) * canvas_length
+    budget = max(PREFILL_CHUNK, canvas_tokens) if canvas_tokens else PREFILL_CHUNK * len(long)
+    chunks = [(row, list(row.pending)) for row in rows if 0 < len(row.pending) <= canvas_length]
+    for row in long:
+        chunk = row.pending[: min(PREFILL_CHUNK, budget)]
         if not chunk:
             break
         budget -= len(chunk)
