@@ -46,7 +46,9 @@ def work(geometry: Geometry, *, rows: int) -> list[Product]:
     products = geometry.encode(rows=rows, new=_PROMPT_TOKENS, cached=0)
     for canvas in range(TOKENS // CANVAS):
         cached = _PROMPT_TOKENS + canvas * CANVAS
-        products += geometry.denoise(rows=rows, cached=cached) * STEPS
+        products += geometry.denoise(rows=rows, cached=cached, is_first=True)
+        products += geometry.denoise(rows=rows, cached=cached) * (STEPS - 2)
+        products += geometry.denoise(rows=rows, cached=cached, is_last=True)
         if canvas > 0:  # the last canvas is not written into the cache
             products += geometry.encode(rows=rows, new=CANVAS, cached=cached - CANVAS)
     return products

@@ -1,7 +1,7 @@
 """The matrix products of a pass: what is left when everything that could be free is free.
 
 The products are counted from the checkpoint's config.json. Products with a common input count as one, because they can be done as one;
-experts as if tokens were spread evenly; attention as products with all keys that are visible. Nothing is counted for embedding, norms,
+experts as if tokens were spread evenly; attention as products with all keys that are visible. What an engine can leave out is not counted. Nothing is counted for embedding, norms,
 rotary positions, softmax, routing, the sampler and all Python.
 """
 
@@ -43,6 +43,20 @@ class Layer:
     has_values: bool  # full layers use their keys as values
     window: int | None
 
+    @property
+    def cached_width(self) -> int:
+        """What of a token is projected into the cache."""
+        return (1 + self.has_values) * self.kv_heads * self.head_width
+
+    def past(self, cached: int) -> int:
+        """How many of `cached` tokens it sees."""
+        return cached if self.window is None else min(cached, self.window - 1)
+
+    def attention(self, *, rows: int, new: int, seen: int) -> list[Product]:
+        """Scores and weighted sums of `new` tokens that each see `seen`."""
+        batch = rows * self.heads
+        return [Product(new, self.head_width, seen, batch=batch), Product(new, seen, self.head_width, batch=batch)]
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -73,39 +87,49 @@ class Geometry:
             layers=tuple(_layer(text, kind) for kind in text["layer_types"]),
         )
 
-    def denoise(self, *, rows: int, cached: int) -> list[Product]:
-        """One denoising step of `rows` canvases behind `cached` tokens each."""
+    def denoise(self, *, rows: int, cached: int, is_first: bool = False, is_last: bool = False) -> list[Product]:
+        """One denoising step of `rows` canvases behind `cached` tokens each.
+
+        The first step of a canvas has no prediction before it to be conditioned on, and what the last one predicts conditions nothing.
+        """
         tokens, width = rows * self.canvas, self.width
-        conditioning = [Product(tokens, width, 2 * self.feed_forward), Product(tokens, self.feed_forward, width)]
-        vocabulary = [
-            Product(tokens, width, self.vocabulary),
-            Product(tokens, self.vocabulary, width),
-        ]  # logits; soft embedding
-        return [*conditioning, *self._all_layers(rows=rows, new=self.canvas, cached=cached), *vocabulary]
+        products = [Product(tokens, width, self.vocabulary)]  # logits
+        if not is_last:
+            products.append(Product(tokens, self.vocabulary, width))  # soft embedding
+        if not is_first:
+            products += self._feed_forward(tokens)
+        for layer in self.layers:
+            seen = layer.past(cached) + self.canvas
+            products += [*self._projections(layer, tokens), *layer.attention(rows=rows, new=self.canvas, seen=seen)]
+            products += self._after_attention(layer, tokens)
+        return products
 
     def encode(self, *, rows: int, new: int, cached: int) -> list[Product]:
-        """`new` tokens of `rows` rows into the cache, behind `cached` tokens each."""
-        return self._all_layers(rows=rows, new=new, cached=cached)
-
-    def _all_layers(self, *, rows: int, new: int, cached: int) -> list[Product]:
-        tokens, width = rows * new, self.width
-        routed = max(1, tokens * self.experts_per_token // self.experts)  # to each expert
-        products = []
-        for layer in self.layers:
-            past = cached if layer.window is None else min(cached, layer.window - 1)
-            seen, across = past + new, layer.heads * layer.head_width
-            products += [
-                Product(tokens, width, across + (1 + layer.has_values) * layer.kv_heads * layer.head_width),
-                Product(new, layer.head_width, seen, batch=rows * layer.heads),
-                Product(new, seen, layer.head_width, batch=rows * layer.heads),
-                Product(tokens, across, width),
-                Product(tokens, width, 2 * self.feed_forward),
-                Product(tokens, self.feed_forward, width),
-                Product(tokens, width, self.experts),
-                Product(routed, width, 2 * self.expert_width, count=self.experts),
-                Product(routed, self.expert_width, width, count=self.experts),
-            ]
+        """`new` tokens of `rows` rows into the cache, behind `cached` tokens each. Of the last layer only keys and values are wanted."""
+        tokens = rows * new
+        *before, last = self.layers
+        products = [Product(tokens, self.width, last.cached_width)]
+        for layer in before:
+            seen = layer.past(cached) + (new + 1) // 2  # a token sees those before it: half of the new ones, on average
+            products += [*self._projections(layer, tokens), *layer.attention(rows=rows, new=new, seen=seen)]
+            products += self._after_attention(layer, tokens)
         return products
+
+    def _projections(self, layer: Layer, tokens: int) -> list[Product]:
+        return [Product(tokens, self.width, layer.heads * layer.head_width + layer.cached_width)]
+
+    def _after_attention(self, layer: Layer, tokens: int) -> list[Product]:
+        routed = max(1, tokens * self.experts_per_token // self.experts)  # to each expert
+        return [
+            Product(tokens, layer.heads * layer.head_width, self.width),
+            *self._feed_forward(tokens),
+            Product(tokens, self.width, self.experts),
+            Product(routed, self.width, 2 * self.expert_width, count=self.experts),
+            Product(routed, self.expert_width, self.width, count=self.experts),
+        ]
+
+    def _feed_forward(self, tokens: int) -> list[Product]:
+        return [Product(tokens, self.width, 2 * self.feed_forward), Product(tokens, self.feed_forward, self.width)]
 
 
 def _layer(text: Mapping[str, Any], kind: str) -> Layer:

@@ -49,9 +49,9 @@ class Part(Generic[R]):
         """`conditions` is everything that a figure depends on besides code and checkpoints: other conditions, other rounds."""
         self.name = name
         self._runs = runs
-        self._file = paths.ROUNDS / f"{name}.json"
         self._model = Rounds[kind]  # type: ignore[valid-type]
-        self._fingerprint = fingerprint([*sorted(map(repr, conditions.items()))])
+        self._fingerprint = fingerprint([name, *sorted(map(repr, conditions.items()))])
+        self._file = paths.ROUNDS / f"{name}-{self._fingerprint[:12]}.json"
         self.done: Rounds[R] = self._kept()
 
     @property

@@ -1,6 +1,7 @@
 """The matrix products of a pass."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,25 @@ def test_attention_sees_the_window_and_itself() -> None:
     scores = [product for product in GEOMETRY.denoise(rows=3, cached=100) if product.batch > 1]
     assert [(product.n, product.k) for product in scores] == [(15 + 8, 8), (8, 15 + 8), (108, 16), (16, 108)]
     assert {product.batch for product in scores} == {3 * 4}
+
+
+def test_a_first_step_is_not_conditioned_and_a_last_one_conditions_nothing() -> None:
+    step, first, last = (
+        operations(GEOMETRY.denoise(rows=1, cached=10, **which))
+        for which in ({}, {"is_first": True}, {"is_last": True})
+    )
+    assert step - first == 2 * 8 * 3 * 32 * 64
+    assert step - last == 2 * 8 * 100 * 32
+
+
+def test_encoding_wants_only_keys_and_values_of_the_last_layer() -> None:
+    one = replace(GEOMETRY, layers=(FULL,))
+    assert one.encode(rows=3, new=8, cached=0) == [Product(m=24, k=32, n=16)]
+
+
+def test_an_encoded_token_sees_half_of_the_new_ones() -> None:
+    scores = [product for product in GEOMETRY.encode(rows=1, new=8, cached=5) if product.batch > 1]
+    assert [(product.n, product.k) for product in scores] == [(5 + 4, 8), (8, 5 + 4)]
 
 
 def test_encoding_needs_no_vocabulary() -> None:
