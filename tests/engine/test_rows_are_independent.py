@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
+import torch
 from diffusion_worker.engine.ar import ARRunner
 from diffusion_worker.engine.diffusion import DiffusionRunner
 from diffusion_worker.engine.row import Row
@@ -11,7 +12,7 @@ from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
 
 from tests.engine.answers import Answer, request, running, send
-from tests.engine.checkpoints import WINDOW
+from tests.engine.checkpoints import CANVAS, VOCAB, WINDOW
 from tests.engine.runners import WatchedRunner, ar_runner, diffusion_runner
 
 REQUESTS = [
@@ -104,3 +105,30 @@ def test_temperature_zero_repeats_itself_without_a_seed(diffusion_model: Diffusi
         first, second = send(engine, *[request(seed=None, temperature=0.0)] * 2)
         assert first.finish.seed == second.finish.seed
     assert first.text == second.text
+
+
+def test_a_rows_logits_are_the_same_numbers_in_any_company(diffusion_model: DiffusionModel) -> None:
+    """Not nearly: the kernels add up in an order that does not depend on the batch (see models/layers.py)."""
+    generator = torch.Generator().manual_seed(0)
+    prompts = [
+        torch.randint(VOCAB, (length,), generator=generator).tolist() for length in (1, 2, 7, WINDOW, 3 * WINDOW + 1)
+    ]
+    canvases = torch.randint(VOCAB, (len(prompts), CANVAS), generator=generator)
+    soft = torch.randn(len(prompts), CANVAS, diffusion_model.hidden_size, generator=generator)
+
+    def logits_and_soft(rows: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        cache = diffusion_model.new_cache(max_rows=len(rows))
+        slots = [cache.take_slot() for _ in rows]
+        diffusion_model.encode(cache, slots, [0] * len(rows), [prompts[row] for row in rows])
+        logits = diffusion_model.denoise(
+            cache, slots, [len(prompts[row]) for row in rows], canvases[list(rows)], soft[list(rows)]
+        )
+        return logits, diffusion_model.soft_embedding(logits.softmax(dim=-1))
+
+    alone = [logits_and_soft([row]) for row in range(len(prompts))]
+    chance = random.Random(1)
+    for _ in range(20):
+        rows = chance.sample(range(len(prompts)), chance.randint(2, len(prompts)))
+        for i, (logits, embedding) in zip(rows, zip(*logits_and_soft(rows), strict=True), strict=True):
+            assert torch.equal(logits, alone[i][0][0]), rows
+            assert torch.equal(embedding, alone[i][1][0]), rows
