@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
-from diffusion_worker.config import SamplerConfig
+from diffusion_worker.config import MaskCache, SamplerConfig
 from diffusion_worker.engine.ar import ARRunner
 from diffusion_worker.engine.diffusion import DiffusionRunner
+from diffusion_worker.engine.mask_diffusion import MaskDiffusionRunner
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import StepResult
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
+from diffusion_worker.models.mask_diffusion import MaskModel
 from diffusion_worker.samplers.settings import Settings
 from diffusion_worker.wire import GenerateRequest
 
@@ -25,6 +27,26 @@ def diffusion_runner(
     )
 
 
+def mask_runner(
+    model: MaskModel,
+    *,
+    cache: MaskCache = MaskCache.PREFIX,
+    max_batch_size: int = 4,
+    max_sequence_length: int | None = None,
+    **sampler: object,
+) -> MaskDiffusionRunner:
+    """Runner of a mask model whose answers are as long as asked for; blocks of 16."""
+    runner = MaskDiffusionRunner(
+        model,
+        settings=SamplerConfig.model_validate({"canvas_length": 16} | sampler),
+        cache=cache,
+        max_batch_size=max_batch_size,
+        max_sequence_length=max_sequence_length,
+    )
+    runner.eos_token_ids = frozenset()
+    return runner
+
+
 def ar_runner(model: ARModel, *, max_batch_size: int = 4, max_sequence_length: int | None = None) -> ARRunner:
     """Runner of an autoregressive model."""
     return ARRunner(model, max_batch_size=max_batch_size, max_sequence_length=max_sequence_length)
@@ -33,7 +55,9 @@ def ar_runner(model: ARModel, *, max_batch_size: int = 4, max_sequence_length: i
 class WatchedRunner:
     """Passes everything to a runner, after `before_step` has seen the rows (and may raise or wait)."""
 
-    def __init__(self, runner: DiffusionRunner | ARRunner, before_step: Callable[[Sequence[Row]], None]) -> None:
+    def __init__(
+        self, runner: DiffusionRunner | MaskDiffusionRunner | ARRunner, before_step: Callable[[Sequence[Row]], None]
+    ) -> None:
         self._runner = runner
         self._before_step = before_step
         self.tokenizer = runner.tokenizer
