@@ -94,27 +94,30 @@ def tree_seconds(root: int, processes: Iterable[ProcessTimes]) -> float:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The machine's CPU time up to now, and the measured processes' part of it."""
+    """The machine's CPU time up to now, and our part of it."""
 
     at: float
     cpu: CpuTimes
-    ours: float
+    measured: float  # of the processes that are measured
+    own: float  # of this process, without those that it started
 
     @classmethod
     def take(cls, roots: Iterable[int]) -> "Snapshot":
-        """Now, with the trees below `roots` as ours, and this process without those below it."""
+        """Now; the trees below `roots` are measured."""
         processes = _processes()
         me = next(process.seconds for process in processes if process.pid == os.getpid())
         return cls(
             at=time.monotonic(),
             cpu=CpuTimes.parse((_PROC / "stat").read_text()),
-            ours=me + sum(tree_seconds(root, processes) for root in roots),
+            measured=sum(tree_seconds(root, processes) for root in roots),
+            own=me,
         )
 
     def load_until(self, end: "Snapshot") -> Load:
         """What was going on besides our work since this snapshot."""
         seconds = max(end.at - self.at, 1 / _TICKS)
-        others = (end.cpu.busy - self.cpu.busy) - (end.ours - self.ours)
+        ours = (end.measured - self.measured) + (end.own - self.own)
+        others = (end.cpu.busy - self.cpu.busy) - ours
         return Load(others=max(0.0, others / seconds), stolen=(end.cpu.stolen - self.cpu.stolen) / seconds)
 
 
@@ -125,6 +128,7 @@ class Measured(Generic[T]):
     result: T
     load: Load
     disturbed: bool
+    cpu_seconds: float  # of the measured processes
 
 
 @dataclass(frozen=True)
@@ -150,10 +154,11 @@ class LoadGuard:
                 self._wait_until_quiet(name, roots)
             before = self.snapshot(roots)
             result = action()
-            load = before.load_until(self.snapshot(roots))
+            after = self.snapshot(roots)
+            load = before.load_until(after)
             disturbed = self.limits.exceeded_by(load)
             if self.force or not disturbed:
-                return Measured(result, load, disturbed)
+                return Measured(result, load, disturbed, cpu_seconds=after.measured - before.measured)
             say(f"{name}: disturbed ({load}), attempt {attempt} of {self.attempts}")
         raise LoadedMachineError(
             f"{name} was disturbed {self.attempts} times: the machine is not quiet enough to judge ({load}). End the other work and run "

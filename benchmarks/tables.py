@@ -28,12 +28,18 @@ def same_work(content: Json) -> str:
     """Tokens per second of everyone at each concurrency."""
     levels = content["same_work"]
     ratios = content["same_work_ratios"]
+    per_core = content["same_work_tokens_per_core_second"]
     rows = [
-        [_NAMES[name], *(_with_ratio(levels[level][name], ratios[level].get(name)) for level in levels)]
+        [
+            _NAMES[name],
+            *(_with_ratio(levels[level][name], ratios[level].get(name)) for level in levels),
+            *(spread(per_core[level][name]) for level in levels),
+        ]
         for name in _NAMES
         if name in levels["c1"]
     ]
-    heads = ["tokens/s", *(f"concurrency {level.removeprefix('c')}" for level in levels)]
+    counts = [level.removeprefix("c") for level in levels]
+    heads = ["", *(f"tokens/s, {n} at once" for n in counts), *(f"tokens per core second, {n} at once" for n in counts)]
     return f"{table(heads, rows)}\n\n{_conditions(content['same_work_conditions'])}"
 
 

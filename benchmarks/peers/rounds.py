@@ -19,11 +19,12 @@ R = TypeVar("R", bound=BaseModel)
 
 
 class Run(BaseModel, Generic[R]):
-    """One measurement of one competitor, and the load beside it in cores."""
+    """One measurement of one competitor, what it took in CPU time, and the load beside it in cores."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     result: R
+    cpu_seconds: float
     others: float
     stolen: float
     disturbed: bool
@@ -76,7 +77,11 @@ class Part(Generic[R]):
                 load = measured.load
                 say(f"{self.name}, round {number + 1} of {self._runs}: {name}: {measured.result} ({load})")
                 finished[name] = Run(
-                    result=measured.result, others=load.others, stolen=load.stolen, disturbed=measured.disturbed
+                    result=measured.result,
+                    cpu_seconds=measured.cpu_seconds,
+                    others=load.others,
+                    stolen=load.stolen,
+                    disturbed=measured.disturbed,
                 )
             self.done = Rounds(fingerprint=self._fingerprint, rounds=(*self.done.rounds, finished))
             self._file.parent.mkdir(parents=True, exist_ok=True)

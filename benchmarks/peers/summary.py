@@ -10,6 +10,7 @@ from benchmarks.peers.placement import Cores, Placement
 from benchmarks.peers.rounds import Rounds
 from benchmarks.peers.work import Answers, Done
 
+_TICK = 0.01  # seconds; CPU time is counted in these
 _OURS, _PEERS = "ours", ("vllm", "transformers")
 _PINNED = {
     Cores.ONE: "each competitor's whole process tree on core 1 with one thread for arithmetic; the load client on core 0",
@@ -35,9 +36,17 @@ def of_same_work(rounds: Mapping[str, Rounds[Done]], common: Mapping[str, Any]) 
         level: {name: Tally.of([run.result.tokens_per_second for run in done.of(name)]) for name in done.rounds[0]}
         for level, done in rounds.items()
     }
+    per_core = {
+        level: {
+            name: Tally.of([run.result.tokens / max(run.cpu_seconds, _TICK) for run in done.of(name)])
+            for name in done.rounds[0]
+        }
+        for level, done in rounds.items()
+    }
     return {
         "same_work": tallies,
         "same_work_ratios": {level: _ratios(by_name) for level, by_name in tallies.items()},
+        "same_work_tokens_per_core_second": per_core,
         "same_work_conditions": {
             **common,
             "work": same_work.DESCRIPTION,

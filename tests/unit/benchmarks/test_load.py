@@ -15,7 +15,7 @@ class Machine:
 
     def __init__(self, *loads: Load) -> None:
         self._loads = list(loads)
-        self._now = Snapshot(at=0.0, cpu=CpuTimes(busy=0.0, stolen=0.0), ours=0.0)
+        self._now = Snapshot(at=0.0, cpu=CpuTimes(busy=0.0, stolen=0.0), measured=0.0, own=0.0)
         self._is_end = False
 
     def snapshot(self, _: Iterable[int]) -> Snapshot:
@@ -23,7 +23,9 @@ class Machine:
         if self._is_end:
             load = self._loads.pop(0) if len(self._loads) > 1 else self._loads[0]
             cpu = CpuTimes(busy=self._now.cpu.busy + 1.0 + load.others, stolen=self._now.cpu.stolen + load.stolen)
-            self._now = Snapshot(at=self._now.at + 1.0, cpu=cpu, ours=self._now.ours + 1.0)
+            self._now = Snapshot(
+                at=self._now.at + 1.0, cpu=cpu, measured=self._now.measured + 0.75, own=self._now.own + 0.25
+            )
         self._is_end = not self._is_end
         return self._now
 
@@ -62,6 +64,7 @@ def test_a_quiet_machine_is_measured_at_once() -> None:
     measured = Machine(QUIET).guard().run("x", lambda: next(count))
     assert (measured.result, measured.disturbed) == (0, False)
     assert measured.load.others == pytest.approx(0.02)
+    assert measured.cpu_seconds == pytest.approx(0.75)
 
 
 def test_nothing_is_measured_before_the_machine_is_quiet() -> None:
@@ -98,5 +101,6 @@ def test_a_real_snapshot_counts_our_own_work_as_ours() -> None:
     spent = sum(i * i for i in range(300_000))
     after = Snapshot.take(())
     assert spent > 0
-    assert after.ours >= before.ours
+    assert after.own >= before.own
+    assert after.measured == before.measured == 0.0
     assert after.cpu.busy >= before.cpu.busy

@@ -26,14 +26,20 @@ def common(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def a_round(*, disturbed: bool = False) -> dict[str, Run[Done]]:
     return {
-        name: Run(result=Done(tokens=100, seconds=100 / speed), others=0.04, stolen=0.0, disturbed=disturbed)
+        name: Run(
+            result=Done(tokens=100, seconds=100 / speed),
+            cpu_seconds=20 / speed,
+            others=0.04,
+            stolen=0.0,
+            disturbed=disturbed,
+        )
         for name, speed in SPEEDS.items()
     }
 
 
 def answers(seconds: float) -> Run[Answers]:
     each = Answer(tokens=10, first_block_seconds=seconds / 2, total_seconds=seconds)
-    return Run(result=Answers(answers=(each,) * 4), others=0.01, stolen=0.0, disturbed=False)
+    return Run(result=Answers(answers=(each,) * 4), cpu_seconds=1.0, others=0.01, stolen=0.0, disturbed=False)
 
 
 def peers(tmp_path: Path, common: dict[str, Any], *, disturbed: bool = False) -> dict[str, Any]:
@@ -67,7 +73,7 @@ def test_only_what_stands_between_the_marks_is_written(tmp_path: Path, common: d
     filled = report.fill(page, tmp_path)
     assert filled.startswith("# Title\n<!-- table: same-work -->\n")
     assert "old 123" not in filled
-    assert "| ours | 10 (10–10) |" in filled
+    assert "| ours | 10 (10–10) | 10 (10–10) | 50 (50–50) | 50 (50–50) |" in filled
     assert "| vLLM | 5 (5–5); ours is 2.00 × |" in filled
     assert "\ntext\n" in filled
     assert report.fill(filled, tmp_path) == filled

@@ -33,7 +33,7 @@ class Quiet(LoadGuard):
 
     def run(self, name, action, *, roots=()):  # type: ignore[no-untyped-def, override]
         self.order.append((name, *roots))
-        return Measured(action(), Load(others=0.01, stolen=0.0), disturbed=False)
+        return Measured(action(), Load(others=0.01, stolen=0.0), disturbed=False, cpu_seconds=0.5)
 
     order: ClassVar[list[tuple[object, ...]]] = []
 
