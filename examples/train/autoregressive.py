@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from examples.train.batches import batches
+from examples.train.batches import token_batches
 from examples.train.checkpoint import load_weights, save
 from examples.train.models import autoregressive_model
 from examples.train.optimizer import MuonAdam, learning_rate
@@ -16,24 +16,20 @@ ROWS, LENGTH = 6, 320
 REPORT_EVERY = 50
 
 
-def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> None:
+def train(data: Path, out: Path, *, steps: int, seed: int = 0, resume: Path | None = None) -> None:
     """Train for `steps` steps of 1,920 tokens and write the checkpoint to `out`; go on from `resume` if given."""
-    model, tokenizer = autoregressive_model(), load_tokenizer(data)
+    model, tokenizer = autoregressive_model(seed=seed), load_tokenizer(data)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     if resume:
         load_weights(model, resume)
     optimizer = MuonAdam(model)
 
-    @torch.compile(dynamic=False)
-    def loss_of(tokens: torch.Tensor) -> torch.Tensor:
-        logits = model(tokens[:, :-1]).logits
-        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-
-    source = batches(Corpus.load(data / "train.npz"), rows=ROWS, length=LENGTH, seed=1 if resume else 0)
+    compiled_loss = torch.compile(_loss, dynamic=False)
+    source = token_batches(Corpus.load(data / "train.npz"), rows=ROWS, length=LENGTH, seed=seed)
     began, recent = time.monotonic(), []
     for step in range(1, steps + 1):
         share = (step - 1) / steps
-        loss = loss_of(next(source).tokens)
+        loss = compiled_loss(model, *next(source))
         loss.backward()
         optimizer.step(learning_rate(share))
         model.zero_grad(set_to_none=True)
@@ -53,9 +49,15 @@ def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> N
 def held_out_loss(model: torch.nn.Module, corpus: Corpus, *, batches_used: int = 12) -> float:
     """Mean next-token loss on held-out documents."""
     model.eval()
-    source, losses = batches(corpus, rows=16, length=LENGTH, seed=1), []
-    for _ in range(batches_used):
-        tokens = next(source).tokens
-        losses.append(F.cross_entropy(model(tokens[:, :-1]).logits.flatten(0, 1), tokens[:, 1:].flatten()).item())
+    source = token_batches(corpus, rows=16, length=LENGTH, seed=1)
+    losses = [_loss(model, *next(source)).item() for _ in range(batches_used)]
     model.train()
     return sum(losses) / len(losses)
+
+
+def _loss(model: torch.nn.Module, tokens: torch.Tensor, documents: torch.Tensor) -> torch.Tensor:
+    """Mean next-token loss of `tokens` [B, L+1]; each document sees itself only, as when serving."""
+    row = torch.arange(tokens.size(1) - 1)
+    seen = (documents[:, :-1, None] == documents[:, None, :-1]) & (row[:, None] >= row)
+    logits = model(tokens[:, :-1], attention_mask=seen.unsqueeze(1)).logits
+    return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())

@@ -7,15 +7,17 @@ from pathlib import Path
 import torch
 
 from examples.train import noise
-from examples.train.batches import Batch, batches
+from examples.train.batches import Batch, canvas_batches
 from examples.train.checkpoint import load_weights, save
 from examples.train.fast_forward import FastForward, largest_difference
-from examples.train.geometry import ENCODED, SEQUENCE, SLACK, lay_out
+from examples.train.geometry import ENCODED, encoder_masks, lay_out
 from examples.train.models import CANVAS, diffusion_model
 from examples.train.optimizer import MuonAdam, learning_rate
 from examples.train.prepare import Corpus, load_tokenizer
 
 ROWS = 4
+CONDITIONED_ROWS = 3
+"""Rows that learn with self-conditioning, as in all steps of the sampler but a canvas's first."""
 REPORT_EVERY = 50
 KEEP_EVERY = 100
 EARLY_SHARE = 0.1
@@ -34,12 +36,12 @@ class Losses:
     unconditioned: float
 
 
-def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> None:
+def train(data: Path, out: Path, *, steps: int, seed: int = 0, resume: Path | None = None) -> None:
     """Train for `steps` steps of 1,536 tokens; write the checkpoint to `out`, and earlier ones beside it.
 
     With `resume` it goes on from that checkpoint, at the noise levels of a finished training.
     """
-    model, tokenizer = diffusion_model(), load_tokenizer(data)
+    model, tokenizer = diffusion_model(seed=seed), load_tokenizer(data)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     difference = largest_difference(model)
     if difference > 2e-3:
@@ -49,7 +51,7 @@ def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> N
     if resume:
         load_weights(model, resume)
     fast, optimizer = FastForward(model, compiled=True), MuonAdam(model)
-    source = batches(Corpus.load(data / "train.npz"), rows=ROWS, length=SEQUENCE, seed=1 if resume else 0)
+    source = canvas_batches(Corpus.load(data / "train.npz"), rows=ROWS, seed=seed)
     began, history = time.monotonic(), []
     for step in range(1, steps + 1):
         share = (step - 1) / steps
@@ -75,29 +77,22 @@ def train(data: Path, out: Path, *, steps: int, resume: Path | None = None) -> N
 
 
 def losses_of(fast: FastForward, batch: Batch, *, share: float) -> Losses:
-    """One pass over a batch; the first half of the rows is conditioned on an earlier, noisier pass."""
-    rows = batch.tokens.size(0)
-    geometry = lay_out(_first_canvas(batch.answers), fast.frequencies)
+    """One pass over a batch; the first rows are conditioned on an earlier, noisier pass."""
+    geometry = lay_out(batch.begins, batch.documents, fast.frequencies)
     clean = noise.targets(batch.tokens.gather(1, geometry.positions))
-    level = noise.levels(rows, share)
+    level = noise.levels(clean.size(0), share)
     noisy = noise.corrupt(clean, level)
-    h, cache = fast.encode(batch.tokens[:, :ENCODED])
+    h, cache = fast.encode(batch.tokens[:, :ENCODED], encoder_masks(batch.documents))
     next_token = fast.loss(h, batch.tokens[:, 1 : ENCODED + 1]).mean()
-    half = rows // 2
+    part = CONDITIONED_ROWS
     with torch.no_grad():
         before, before_level = noise.earlier_canvas(clean, noisy, level)
-        near_cache = [(k[:half], v[:half]) for k, v in cache]
-        earlier = fast.logits(fast.decode(fast.embed(before[:half]), near_cache, geometry.head(half)))
+        near_cache = [(k[:part], v[:part]) for k, v in cache]
+        earlier = fast.logits(fast.decode(fast.embed(before[:part]), near_cache, geometry.head(part)))
         # The sampler's temperature falls with its steps, which follow the noise only roughly.
-        progress = (before_level[:half] + 0.2 * torch.randn(before_level[:half].shape)).clamp(0, 1)
+        progress = (before_level[:part] + 0.2 * torch.randn(before_level[:part].shape)).clamp(0, 1)
         temperature = (T_MIN + (T_MAX - T_MIN) * progress).repeat_interleave(CANVAS, 1)[..., None]
-    h = torch.cat((fast.embed(noisy.tokens[:half], earlier, temperature), fast.embed(noisy.tokens[half:])))
+        canvas = noise.with_own_mistakes(noisy.tokens[:part], noisy.corrupted[:part], earlier / temperature)
+    h = torch.cat((fast.embed(canvas, earlier, temperature), fast.embed(noisy.tokens[part:])))
     loss = fast.loss(fast.decode(h, cache, geometry), clean)
-    return Losses(loss.mean(), next_token, loss[:half].mean().item(), loss[half:].mean().item())
-
-
-def _first_canvas(answers: torch.Tensor) -> torch.Tensor:
-    """Where the first canvas of each row begins: where the answer does, as when serving, or anywhere in the first 64 tokens."""
-    anywhere = torch.randint(1, SLACK + 1, answers.shape)
-    at_answer = (torch.rand(answers.shape) < 0.5) & (answers > 0) & (answers <= SLACK)
-    return torch.where(at_answer, answers, anywhere)
+    return Losses(loss.mean(), next_token, loss[:part].mean().item(), loss[part:].mean().item())

@@ -30,6 +30,14 @@ SECOND_REQUESTS = [
     "And now a story about {}.",
     "Thank you! Now tell me one about {}.",
 ]
+FOLLOW_UPS = [
+    ("Summarize the story.", "{summary}"),
+    ("Can you sum it up?", "{summary}"),
+    ("Please give me a short summary.", "{summary}"),
+    ("What can we learn from {hero}?", "We can learn {lesson}."),
+    ("Who was the friend of {hero}?", "The friend of {hero} was {friend}."),
+    ("Where did {hero} live?", "The story says that {hero} lived {place}."),
+]
 SYSTEM_PROMPTS = ["You are a helpful assistant.", "You are a storyteller.", "You tell short stories to children.", "You are a friendly storyteller. Answer in English."]  # fmt: skip
 SYSTEM_PROMPT_SHARE = 0.08
 SMALL_TALK = [
@@ -61,7 +69,7 @@ def documents(count: int, *, seed: int) -> Iterator[Document]:
     """`count` documents; the same seed gives the same documents."""
     rng = random.Random(seed)
     for _ in range(count):
-        match rng.choices(["chat", "two stories", "question", "small talk", "plain"], [58, 6, 5, 2, 29])[0]:
+        match rng.choices(["chat", "two stories", "follow-up", "small talk", "plain"], [56, 6, 14, 2, 22])[0]:
             case "chat":
                 story = tell(rng)
                 system = rng.choice(SYSTEM_PROMPTS) if rng.random() < SYSTEM_PROMPT_SHARE else ""
@@ -71,9 +79,9 @@ def documents(count: int, *, seed: int) -> Iterator[Document]:
                 again = rng.choice(SECOND_REQUESTS).format(_topic(rng, second))
                 held_out = first.held_out or second.held_out
                 yield conversation([(request(rng, first), first.text), (again, second.text)], held_out=held_out)
-            case "question":
+            case "follow-up":
                 story = tell(rng)
-                question, answer = f"What can we learn from {story.hero}?", f"We can learn {story.lesson}."
+                question, answer = (text.format_map(vars(story)) for text in rng.choice(FOLLOW_UPS))
                 yield conversation([(request(rng, story), story.text), (question, answer)], held_out=story.held_out)
             case "small talk":
                 questions, answer = rng.choice(SMALL_TALK)
@@ -100,16 +108,19 @@ def request(rng: random.Random, story: Story) -> str:
 def _topic(rng: random.Random, story: Story) -> str:
     kind, traited = with_article(story.kind), with_article(f"{story.trait} {story.kind}")
     ways = {
-        kind: 3,
+        kind: 2,
         traited: 2,
         f"{kind} and {story.subject}": 6,
-        f"{traited} and {story.subject}": 1,
+        f"{traited} and {story.subject}": 2,
         story.subject: 3,
-        story.hero: 2,
+        story.hero: 1,
         f"{story.hero} the {story.kind}": 2,
+        f"{story.hero} and {story.friend}": 1,
         f"{story.hero} and {story.subject}": 2,
-        f"{kind} named {story.hero}": 3,
-        f"{kind} who lives {story.place}": 3,
+        f"{kind} named {story.hero}": 2,
+        f"{kind} who lives {story.place}": 2,
+        f"{traited} named {story.hero} and {story.subject}": 4,
+        f"{story.hero} the {story.kind}, {story.friend} and {story.subject}": 3,
         f"{story.hero} and {story.subject} {story.place}": 1,
     }
     return rng.choices(list(ways), list(ways.values()))[0]

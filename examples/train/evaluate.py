@@ -1,171 +1,234 @@
-"""Held-out requests → texts of both models → one line of measures each.
+"""Held-out requests → answers of both models through the worker's engine → a table, and the same as JSON.
 
-Usage: `python -m examples.train.evaluate CHECKPOINTS [--samples N] [--settings STEPS:BOUND:T_MIN:T_MAX ...]`
+`python -m examples.train.evaluate CHECKPOINTS --scorer FOLDER` prints the table of README.md.
 """
 
 import argparse
+import dataclasses
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
-import torch
-import torch.nn.functional as F
-from transformers import AutoModelForCausalLM, AutoTokenizer, DiffusionGemmaForBlockDiffusion
-from transformers.models.diffusion_gemma.generation_diffusion_gemma import EntropyBoundSamplerConfig
+from diffusion_worker.config import EngineKind, SamplerSettings
+from diffusion_worker.engine import Engine
+from diffusion_worker.wire import GenerateRequest, Message, ScoreRequest
+from transformers import AutoTokenizer
 
+from examples.train.answering import Answer, ask, open_engine
 from examples.train.documents import Document, documents
 from examples.train.metrics import answered, distinct_pairs, repetition
 from examples.train.models import CANVAS
 
 MAX_TOKENS = 256
+EQUAL_LENGTH = 128
+"""Perplexity, repetition and distinct pairs are those of this many first tokens of each answer; a story has more."""
+LONG = 512
 EVALUATION_SEED = 2  # training uses another: these documents are new, and their combinations were never trained on
 
 
 @dataclass(frozen=True)
-class Sampler:
-    """Settings of the entropy-bound sampler."""
+class Row:
+    """One line of the table. Shares are 0–1; `steps` are denoising passes per full canvas (0: not a diffusion model)."""
 
-    steps: int
-    bound: float
-    t_min: float
-    t_max: float
-
-    @classmethod
-    def parse(cls, text: str) -> "Sampler":
-        """`24:0.3:0.2:0.5`."""
-        steps, *numbers = text.split(":")
-        return cls(int(steps), *(float(number) for number in numbers))
+    name: str
+    sampler: dict[str, object] | None
+    prompts: int
+    seeds: int
+    perplexity: float
+    perplexity_of_each_seed: list[float]
+    repetition: float
+    distinct_pairs: float
+    answered: float
+    ended: float
+    tokens: float
+    steps: float
+    capped: float  # share of full canvases that were committed because the steps ran out
+    passes_for_512: float
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One answer: its tokens up to and with the end of turn, and the denoising passes that it took (0: autoregressive)."""
+class Told:
+    """An answer of any origin: its tokens up to and with the end of turn, and the denoising passes of its full canvases."""
 
     tokens: list[int]
-    passes: int
+    text: str
+    ended: bool
+    steps: list[int]
+    capped: list[bool]
 
 
 class Evaluation:
-    """The models, the requests, and the table that comes out."""
+    """The requests, the scorer and the rows that were measured."""
 
-    def __init__(self, checkpoints: Path, diffusion: str, *, samples: int) -> None:
-        self.tokenizer = AutoTokenizer.from_pretrained(checkpoints / "storyteller-ar")
-        load = {"dtype": torch.float32}
-        self.twin = AutoModelForCausalLM.from_pretrained(checkpoints / "storyteller-ar", **load).eval()
-        self.model = DiffusionGemmaForBlockDiffusion.from_pretrained(checkpoints / diffusion, **load).eval()
-        self._passes = 0
-        self.model.model.decoder.register_forward_hook(self._count)
-        made = (d for d in documents(200 * samples, seed=EVALUATION_SEED) if d.held_out and len(d.turns) == 2)
-        self.documents = [document for document, _ in zip(made, range(samples), strict=False)]
+    def __init__(self, scorer: Path, *, prompts: int) -> None:
+        made = (d for d in documents(100 * prompts, seed=EVALUATION_SEED) if d.held_out and len(d.turns) == 2)
+        self.documents = [document for document, _ in zip(made, range(prompts), strict=False)]
+        self.tokenizer = AutoTokenizer.from_pretrained(scorer)
+        self.scorer = open_engine(scorer, EngineKind.AR)
+        self.rows: list[Row] = []
 
-    def _count(self, *_: object) -> None:
-        self._passes += 1
+    def of_texts(self, name: str) -> None:
+        """Measure the stories of the grammar itself."""
+        told = [self._told(document.turns[1].text, ended=True) for document in self.documents]
+        self._measure(name, self.documents, [told])
 
-    def prompt(self, document: Document) -> torch.Tensor:
-        """The request in the chat template, [1, P]."""
-        messages = [{"role": "user", "content": document.turns[0].text}]
-        return self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")[
-            "input_ids"
+    def of_model(
+        self,
+        name: str,
+        engine: Engine,
+        *,
+        seeds: int,
+        prompts: int | None = None,
+        sampler: SamplerSettings | None = None,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        show: int = 0,
+    ) -> Row:
+        """Measure a model's answers; print `show` of them below the row, as they came."""
+        chosen, told = self.documents[:prompts], []
+        for seed in range(seeds):
+            requests = [
+                GenerateRequest(
+                    request_id=f"{name} {seed} {i}",
+                    messages=_messages(document),
+                    max_tokens=MAX_TOKENS,
+                    temperature=temperature,
+                    top_p=top_p,
+                    seed=1000 * seed + i,
+                    sampler=sampler or SamplerSettings(),
+                )
+                for i, document in enumerate(chosen)
+            ]
+            told.append([self._told_by(answer) for answer in ask(engine, requests)])
+        row = self._measure(name, chosen, told, sampler)
+        for document, answer in list(zip(chosen, told[0], strict=True))[:show]:
+            print(f"\n> **{document.turns[0].text}** {answer.text}\n")
+        return row
+
+    def _told_by(self, answer: Answer) -> Told:
+        full = [block for block in answer.blocks[:-1] if block.tokens == CANVAS]
+        return dataclasses.replace(
+            self._told(answer.text, ended=answer.finish.reason == "stop"),
+            steps=[block.steps for block in full],
+            capped=[not block.converged for block in full],
+        )
+
+    def _told(self, text: str, *, ended: bool) -> Told:
+        tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return Told([*tokens, self.tokenizer.eos_token_id] if ended else tokens, text, ended, [], [])
+
+    def _measure(
+        self,
+        name: str,
+        chosen: Sequence[Document],
+        told: Sequence[Sequence[Told]],
+        sampler: SamplerSettings | None = None,
+    ) -> Row:
+        pairs = [(document, answer) for answers in told for document, answer in zip(chosen, answers, strict=True)]
+        requests = [
+            ScoreRequest(
+                request_id=str(i),
+                messages=_messages(document),
+                completion_token_ids=answer.tokens[:EQUAL_LENGTH] or [self.tokenizer.eos_token_id],
+            )
+            for i, (document, answer) in enumerate(pairs)
         ]
-
-    def real(self, document: Document) -> Sample:
-        """The story of the grammar itself."""
-        return Sample(
-            [
-                *self.tokenizer(document.turns[1].text, add_special_tokens=False)["input_ids"],
-                self.tokenizer.eos_token_id,
-            ],
-            0,
+        scores = [answer.score for answer in ask(self.scorer, requests)]
+        by_seed = [scores[i : i + len(chosen)] for i in range(0, len(scores), len(chosen))]
+        starts = [answer.tokens[:EQUAL_LENGTH] for _, answer in pairs]
+        hits = [answered(document.turns[0].text, answer.text) for document, answer in pairs]
+        steps = [count for _, answer in pairs for count in answer.steps]
+        capped = [was for _, answer in pairs for was in answer.capped]
+        row = Row(
+            name=name,
+            sampler=sampler.model_dump(mode="json", exclude_none=True) if sampler else None,
+            prompts=len(chosen),
+            seeds=len(told),
+            perplexity=_perplexity(scores),
+            perplexity_of_each_seed=[_perplexity(part) for part in by_seed],
+            repetition=fmean(map(repetition, starts)),
+            distinct_pairs=fmean(map(distinct_pairs, starts)),
+            answered=fmean(hit for hit in hits if hit is not None),
+            ended=fmean(answer.ended for _, answer in pairs),
+            tokens=fmean(len(answer.tokens) for _, answer in pairs),
+            steps=fmean(steps) if steps else 0.0,
+            capped=fmean(capped) if capped else 0.0,
+            passes_for_512=fmean(steps) * LONG / CANVAS if steps else float(LONG),
         )
-
-    def autoregressive(self, document: Document, *, temperature: float, top_p: float) -> Sample:
-        """Sample from the twin."""
-        prompt = self.prompt(document)
-        options = {"temperature": temperature, "top_p": top_p, "top_k": 0, "max_new_tokens": MAX_TOKENS}
-        out = self.twin.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=True, **options)
-        return self._cut(out[0, prompt.size(1) :].tolist(), 0)
-
-    def diffusion(self, document: Document, *, sampler: Sampler) -> Sample:
-        """Sample from the diffusion model."""
-        prompt, self._passes = self.prompt(document), 0
-        out = self.model.generate(
-            prompt,
-            max_new_tokens=MAX_TOKENS,
-            max_denoising_steps=sampler.steps,
-            t_min=sampler.t_min,
-            t_max=sampler.t_max,
-            sampler_config=EntropyBoundSamplerConfig(entropy_bound=sampler.bound),
-        )
-        return self._cut(out.sequences[0, prompt.size(1) :].tolist(), self._passes)
-
-    def _cut(self, tokens: list[int], passes: int) -> Sample:
-        end = self.tokenizer.eos_token_id
-        return Sample(tokens[: tokens.index(end) + 1] if end in tokens else tokens, passes)
-
-    @torch.no_grad()
-    def surprise(self, document: Document, sample: Sample) -> float:
-        """Sum of the twin's negative log-likelihoods of the answer, in nats."""
-        prompt = self.prompt(document)
-        answer = torch.tensor([sample.tokens])
-        logits = self.twin(torch.cat((prompt, answer), 1)).logits[0, prompt.size(1) - 1 : -1]
-        return F.cross_entropy(logits, answer[0], reduction="sum").item()
-
-    def row(self, name: str, sample_of: Callable[[Document], Sample], *, show: int = 0) -> None:
-        """Print one line of the table, and `show` texts under it."""
-        torch.manual_seed(0)
-        samples = [sample_of(document) for document in self.documents]
-        pairs = list(zip(self.documents, samples, strict=True))
-        tokens = sum(len(sample.tokens) for sample in samples)
-        perplexity = math.exp(sum(self.surprise(d, s) for d, s in pairs) / tokens)
-        texts = [self.tokenizer.decode(sample.tokens, skip_special_tokens=True) for sample in samples]
-        hits = [answered(d.turns[0].text, text) for d, text in zip(self.documents, texts, strict=True)]
-        known = [hit for hit in hits if hit is not None]
-        ended = sum(sample.tokens[-1] == self.tokenizer.eos_token_id for sample in samples) / len(samples)
-        canvases = sum(math.ceil(len(sample.tokens) / CANVAS) for sample in samples)
-        steps = sum(sample.passes for sample in samples) / canvases
-        print(
-            f"| {name} | {perplexity:.2f} | {_mean(repetition(s.tokens) for s in samples):.3f} "
-            f"| {_mean(distinct_pairs(s.tokens) for s in samples):.3f} | {sum(known) / len(known):.2f} | {ended:.2f} "
-            f"| {tokens / len(samples):.0f} | {f'{steps:.1f}' if steps else ''} |",
-            flush=True,
-        )
-        for document, text in list(zip(self.documents, texts, strict=True))[:show]:
-            print(f"\n> {document.turns[0].text}\n\n{text}\n")
+        self.rows.append(row)
+        print(_line(row), flush=True)
+        return row
 
 
-def _mean(values: object) -> float:
-    numbers = list(values)  # type: ignore[call-overload]
-    return sum(numbers) / len(numbers)
+HEADER = (
+    "| | perplexity | repetition | distinct-2 | answered | ended | tokens | steps per canvas | at the cap | passes for 512 |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def _line(row: Row) -> str:
+    canvas = f"{row.steps:.1f} | {row.capped:.2f}" if row.steps else " | "
+    return (
+        f"| {row.name} | {row.perplexity:.3f} | {row.repetition:.3f} | {row.distinct_pairs:.3f} | {row.answered:.2f} "
+        f"| {row.ended:.2f} | {row.tokens:.0f} | {canvas} | {row.passes_for_512:.0f} |"
+    )
+
+
+def _perplexity(scores: Sequence[object]) -> float:
+    return math.exp(sum(score.nll for score in scores) / sum(score.tokens for score in scores))  # type: ignore[attr-defined]
+
+
+def _messages(document: Document) -> list[Message]:
+    return [Message(role="user", content=document.turns[0].text)]
 
 
 def main() -> None:
-    """Print the table as Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("checkpoints", type=Path)
-    parser.add_argument("--diffusion", default="storyteller", help="folder of the diffusion model")
-    parser.add_argument("--samples", type=int, default=40)
-    parser.add_argument("--settings", type=Sampler.parse, nargs="*", default=[Sampler(24, 0.1, 0.2, 0.5)])
-    parser.add_argument("--show", type=int, default=0, help="texts to print per line")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only-diffusion", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    evaluation = Evaluation(arguments.checkpoints, arguments.diffusion, samples=arguments.samples)
-    print(
-        "| | perplexity | repetition | distinct-2 | answered | ended | tokens | steps per canvas |\n|---|---|---|---|---|---|---|---|"
+    """Print the table as Markdown and write it as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m examples.train.evaluate", description=__doc__)
+    parser.add_argument("checkpoints", type=Path, help="folder with the diffusion models and storyteller-ar")
+    parser.add_argument("--scorer", type=Path, required=True, help="an AR model of another seed: it favours neither")
+    parser.add_argument("--diffusion", nargs="*", default=["storyteller"], help="folders of the diffusion models")
+    parser.add_argument("--prompts", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--curve", type=int, nargs="*", default=[8, 12, 16, 20, 24, 48], help="steps, one row each")
+    parser.add_argument("--curve-prompts", type=int, default=30)
+    parser.add_argument(
+        "--samplers",
+        type=SamplerSettings.model_validate_json,
+        nargs="*",
+        default=[],
+        help="more rows: settings as JSON",
     )
-    if not arguments.only_diffusion:
-        evaluation.row("the grammar itself", evaluation.real)
-        for t, p in ((1.0, 1.0), (0.7, 0.95)):
-            evaluation.row(
-                f"AR, T = {t}, p = {p}",
-                lambda d, t=t, p=p: evaluation.autoregressive(d, temperature=t, top_p=p),
-                show=arguments.show,
-            )
-    for s in arguments.settings:
-        name = f"{arguments.diffusion}, {s.steps} steps, bound {s.bound}, t {s.t_min}–{s.t_max}"
-        evaluation.row(name, lambda d, s=s: evaluation.diffusion(d, sampler=s), show=arguments.show)
+    parser.add_argument("--show", type=int, default=0, help="answers to print below a model's first row")
+    parser.add_argument("--no-twin", action="store_true", help="leave out the rows that need no diffusion model")
+    parser.add_argument("--out", type=Path, help="write the rows here, as JSON")
+    arguments = parser.parse_args()
+    evaluation = Evaluation(arguments.scorer, prompts=arguments.prompts)
+    print(HEADER)
+    if not arguments.no_twin:
+        evaluation.of_texts("the grammar itself")
+        with closing(open_engine(arguments.checkpoints / "storyteller-ar", EngineKind.AR)) as twin:
+            for temperature, top_p in ((1.0, 1.0), (0.7, 0.95)):
+                name = f"AR twin, T = {temperature}, p = {top_p}"
+                evaluation.of_model(name, twin, seeds=arguments.seeds, temperature=temperature, top_p=top_p)
+    for name in arguments.diffusion:
+        with closing(open_engine(arguments.checkpoints / name, EngineKind.DIFFUSION)) as engine:
+            if arguments.seeds:
+                evaluation.of_model(name, engine, seeds=arguments.seeds, show=arguments.show)
+            curve = [SamplerSettings(max_denoising_steps=steps) for steps in arguments.curve]
+            for sampler in [*curve, *arguments.samplers]:
+                said = ", ".join(f"{k} {v}" for k, v in sampler.model_dump(mode="json", exclude_none=True).items())
+                evaluation.of_model(
+                    f"{name}, {said}", engine, seeds=1, prompts=arguments.curve_prompts, sampler=sampler
+                )
+    evaluation.scorer.close()
+    if arguments.out:
+        rows = [dataclasses.asdict(row) for row in evaluation.rows]
+        arguments.out.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

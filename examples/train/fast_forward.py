@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from transformers import DiffusionGemmaForBlockDiffusion
 
 from examples.train import layers
-from examples.train.geometry import CANVASES, ENCODED, SEQUENCE, Geometry, lay_out, rope_at
-from examples.train.models import CANVAS, WINDOW
+from examples.train.geometry import CANVASES, ENCODED, SEQUENCE, Geometry, encoder_masks, lay_out, rope_at
+from examples.train.models import CANVAS
 
 KeysValues = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -72,17 +72,14 @@ class FastForward:
         if compiled:
             functions = tuple(torch.compile(function, dynamic=False) for function in functions)
         self._encoder_layer, self._full_layer, self._sliding_layer, self._embed, self._logits, self._loss = functions
-        row = torch.arange(ENCODED)
-        causal = row[:, None] >= row[None]
-        self._masks = {"full_attention": causal, "sliding_attention": causal & (row[:, None] - row[None] < WINDOW)}
 
-    def encode(self, tokens: torch.Tensor) -> tuple[torch.Tensor, KeysValues]:
-        """Hidden states [B, E, H] and each layer's keys and values of `tokens` [B, E]."""
+    def encode(self, tokens: torch.Tensor, masks: dict[str, torch.Tensor]) -> tuple[torch.Tensor, KeysValues]:
+        """Hidden states [B, E, H] and each layer's keys and values of `tokens` [B, E]; `masks` as `encoder_masks` makes them."""
         h = F.embedding(tokens, self.embedding) * self.embedding.size(1) ** 0.5
         rope = rope_at(torch.arange(tokens.size(1)), self.frequencies)
         cache: KeysValues = []
         for weights, kind in zip(self.weights, self.kinds, strict=True):
-            h, k, v = self._encoder_layer(h, weights, *rope[kind], self._masks[kind])
+            h, k, v = self._encoder_layer(h, weights, *rope[kind], masks[kind])
             cache.append((k, v))
         return h, cache
 
@@ -118,10 +115,13 @@ def largest_difference(model: DiffusionGemmaForBlockDiffusion) -> float:
     model.eval()
     fast, temperature = FastForward(model, compiled=False), 0.6
     tokens = torch.randint(9, 2048, (2, SEQUENCE))
-    first = torch.tensor([5, 60])
-    geometry = lay_out(first, fast.frequencies)
+    # Two documents per row, the second from `start` on; canvases anywhere in both.
+    start = torch.tensor([[0], [101]])
+    documents = (torch.arange(SEQUENCE) >= start).long()
+    begins = torch.tensor([[5, 69, 133, 197, 300, 384], [1, 64, 100, 102, 240, 380]])
+    geometry = lay_out(begins, documents, fast.frequencies)
     canvas = torch.randint(9, 2048, geometry.positions.shape)
-    _, cache = fast.encode(tokens[:, :ENCODED])
+    _, cache = fast.encode(tokens[:, :ENCODED], encoder_masks(documents))
     plain = fast.logits(fast.decode(fast.embed(canvas), cache, geometry))
     tempered = torch.full((2, CANVASES * CANVAS, 1), temperature)
     conditioned = fast.logits(fast.decode(fast.embed(canvas, plain, tempered), cache, geometry))
@@ -129,7 +129,8 @@ def largest_difference(model: DiffusionGemmaForBlockDiffusion) -> float:
     for row in range(2):
         for k in range(CANVASES):
             here, one = slice(k * CANVAS, (k + 1) * CANVAS), slice(row, row + 1)
-            arguments = {"input_ids": tokens[one, : first[row] + k * CANVAS], "decoder_input_ids": canvas[one, here]}
+            first = start[row] if begins[row, k] > start[row] else 0
+            arguments = {"input_ids": tokens[one, first : begins[row, k]], "decoder_input_ids": canvas[one, here]}
             expected = model(**arguments).logits
             again = model(**arguments, self_conditioning_logits=expected / temperature).logits
             worst = max(worst, (expected - plain[one, here]).abs().max().item())

@@ -7,11 +7,10 @@ import torch
 from examples.train.models import CANVAS, WINDOW
 
 CANVASES = 6
-"""Canvases trained per sequence, one behind the other."""
-SLACK = 64
-"""The first canvas begins 1–64 tokens into the sequence, so that every alignment is seen."""
-ENCODED = CANVASES * CANVAS
-SEQUENCE = ENCODED + SLACK
+"""Canvases trained per sequence."""
+ENCODED = 384
+"""Tokens of a sequence that canvases may see before them; the last canvas may begin here."""
+SEQUENCE = ENCODED + CANVAS
 
 Rope = dict[str, tuple[torch.Tensor, torch.Tensor]]
 """cos and sin per kind of layer, [.., L, 1, head_dim]."""
@@ -47,16 +46,29 @@ def rope_at(positions: torch.Tensor, frequencies: dict[str, torch.Tensor]) -> Ro
     return rope
 
 
-def lay_out(first: torch.Tensor, frequencies: dict[str, torch.Tensor]) -> Geometry:
-    """Geometry of sequences whose first canvases begin at `first` [B]."""
-    rows = first.numel()
-    begins = first[:, None] + torch.arange(CANVASES) * CANVAS  # [B, K]
+def lay_out(begins: torch.Tensor, documents: torch.Tensor, frequencies: dict[str, torch.Tensor]) -> Geometry:
+    """Geometry of canvases that begin at `begins` [B, K] in sequences whose tokens belong to `documents` [B, L].
+
+    A document is seen by its own tokens and canvases alone, as if it were the only one.
+    """
+    rows = begins.size(0)
     positions = (begins[:, :, None] + torch.arange(CANVAS)).view(rows, -1)
+    of_canvas = documents.gather(1, begins)  # [B, K]
+    cached = documents[:, :ENCODED]
     # As in transformers: the sliding cache keeps WINDOW − 1 tokens, and every position of the canvas sees all of them.
     near = begins[:, :, None] - (WINDOW - 1) + torch.arange(WINDOW - 1)
-    near_mask = torch.cat((near >= 0, torch.ones(rows, CANVASES, CANVAS, dtype=torch.bool)), -1)
+    own = cached.gather(1, near.clamp(min=0).view(rows, -1)).view(near.shape) == of_canvas[..., None]
+    near_mask = torch.cat(((near >= 0) & own, torch.ones(rows, CANVASES, CANVAS, dtype=torch.bool)), -1)
+    before = (torch.arange(ENCODED) < begins[..., None]) & (cached[:, None] == of_canvas[..., None])  # [B, K, E]
     block = torch.arange(CANVASES).repeat_interleave(CANVAS)
-    before = torch.arange(ENCODED) < begins.repeat_interleave(CANVAS, 1)[..., None]
     same = (block[:, None] == block[None]).expand(rows, -1, -1)
-    full_mask = torch.cat((before, same), -1).unsqueeze(1)
+    full_mask = torch.cat((before.repeat_interleave(CANVAS, 1), same), -1).unsqueeze(1)
     return Geometry(positions, near.clamp(min=0), near_mask, full_mask, rope_at(positions, frequencies))
+
+
+def encoder_masks(documents: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What each of the encoder's positions sees in each kind of layer, [B, 1, E, E]."""
+    cached, row = documents[:, :ENCODED], torch.arange(ENCODED)
+    causal = (row[:, None] >= row[None]) & (cached[:, :, None] == cached[:, None])
+    near = row[:, None] - row[None] < WINDOW
+    return {"full_attention": causal.unsqueeze(1), "sliding_attention": (causal & near).unsqueeze(1)}

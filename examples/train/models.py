@@ -19,7 +19,7 @@ HEAD_DIM, GLOBAL_HEAD_DIM, GLOBAL_KEY_VALUE_HEADS = 64, 128, 2
 _TOKENS = {"vocab_size": VOCABULARY_LIMIT, "pad_token_id": PAD, "eos_token_id": EOS, "bos_token_id": BOS}
 
 
-def autoregressive_model() -> LlamaForCausalLM:
+def autoregressive_model(*, seed: int = 0) -> LlamaForCausalLM:
     """A Llama of 2.8 M parameters."""
     config = LlamaConfig(
         **_TOKENS,
@@ -32,15 +32,14 @@ def autoregressive_model() -> LlamaForCausalLM:
         max_position_embeddings=MAX_POSITIONS,
         tie_word_embeddings=True,
     )
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = LlamaForCausalLM(config).float()
-    for layer in model.model.layers:
-        _begin_by_copying(layer.self_attn.o_proj.weight, layer.self_attn.v_proj.weight, HEAD_DIM)
+    _initialise_attention(model)
     model.generation_config.update(do_sample=True, temperature=0.7, top_p=0.95, max_new_tokens=256)
     return model
 
 
-def diffusion_model(*, hidden: int = 192, layers: int = 5) -> DiffusionGemmaForBlockDiffusion:
+def diffusion_model(*, seed: int = 0, hidden: int = 192, layers: int = 5) -> DiffusionGemmaForBlockDiffusion:
     """A DiffusionGemma of 3.3 M parameters: four experts of which two are used, the last layer with full attention."""
     text = DiffusionGemmaTextConfig(
         **_TOKENS,
@@ -78,7 +77,7 @@ def diffusion_model(*, hidden: int = 192, layers: int = 5) -> DiffusionGemmaForB
         boi_token_id=IMAGE_BEGIN,
         eoi_token_id=IMAGE_END,
     )
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = DiffusionGemmaForBlockDiffusion(config).float()
     _initialise_for_training(model, hidden)
     model.generation_config.update(
@@ -114,6 +113,16 @@ def _initialise_for_training(model: DiffusionGemmaForBlockDiffusion, hidden: int
         _begin_by_copying(attention.o_proj.weight, values.weight, attention.head_dim)
         layer.post_attention_layernorm.weight.fill_(0.3)
         layer.post_feedforward_layernorm.weight.fill_(0.3)
+
+
+@torch.no_grad()
+def _initialise_attention(model: LlamaForCausalLM) -> None:
+    """Attention logits of std 1 and heads that copy: from the default (0.02) it looks at all tokens alike for very long."""
+    for layer in model.model.layers:
+        attention = layer.self_attn
+        for projection in (attention.q_proj, attention.k_proj, attention.v_proj):
+            projection.weight.normal_(std=model.config.hidden_size**-0.5)
+        _begin_by_copying(attention.o_proj.weight, attention.v_proj.weight, HEAD_DIM)
 
 
 @torch.no_grad()

@@ -10,6 +10,8 @@ from examples.train.tokenizer import EOS, PAD, VOCABULARY_LIMIT
 
 RISING_SHARE = 0.4
 """Share of canvases whose noise rises to the right: the sampler accepts certain tokens first, mostly from the left."""
+MISTAKES_SHARE = 0.5
+"""Share of canvases of which a part of the noise comes from the model itself."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,19 @@ def earlier_canvas(clean: torch.Tensor, noisy: NoisyCanvas, level: torch.Tensor)
     extra = ((before - level) / (1 - level + 1e-6)).repeat_interleave(CANVAS, 1)
     corrupted = noisy.corrupted | (torch.rand(clean.shape) < extra)
     return torch.where(corrupted, _random_like(clean), clean), before
+
+
+def with_own_mistakes(tokens: torch.Tensor, corrupted: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+    """`tokens` [B, K·C] with a part of the `corrupted` ones drawn from the model's own prediction `logits` [B, K·C, V].
+
+    The sampler accepts what the model predicted, and some of it is wrong: tokens that look right where they stand, unlike
+    random ones. A model that has seen only random ones trusts them.
+    """
+    canvases = (tokens.size(0), CANVASES)
+    share = torch.where(torch.rand(canvases) < MISTAKES_SHARE, 0.5 * torch.rand(canvases), torch.zeros(()))
+    here = corrupted & (torch.rand(tokens.shape) < share.repeat_interleave(CANVAS, 1))
+    drawn = (logits - torch.empty_like(logits).exponential_().log()).argmax(-1)  # Gumbel's way to draw
+    return torch.where(here, drawn, tokens)
 
 
 def _random_like(tokens: torch.Tensor) -> torch.Tensor:

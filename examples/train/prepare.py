@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from examples.train.documents import Document, documents
-from examples.train.tokenizer import ANSWER_PREFIX, SPECIAL_TOKENS, train_tokenizer
+from examples.train.documents import ASSISTANT, Document, documents
+from examples.train.tokenizer import ANSWER_PREFIX, train_tokenizer
 
 TOKENIZER_DOCUMENTS = 6000
 
@@ -16,8 +16,8 @@ TOKENIZER_DOCUMENTS = 6000
 class Corpus:
     """Documents one after the other.
 
-    `tokens` [N] uint16; `starts` [D] where each document begins; `answers` [D] how many tokens into it the first
-    answer begins (0 for a plain story).
+    `tokens` [N] uint16; `starts` [D] where each document begins; `answers` [A] where each answer of a conversation
+    begins.
     """
 
     tokens: np.ndarray
@@ -39,8 +39,11 @@ def prepare(folder: Path, *, count: int, seed: int) -> None:
     """Make `count` documents and write `tokenizer/`, `train.npz` and `held_out.npz` into `folder`."""
     made = list(documents(count, seed=seed))
     training = [document for document in made if not document.held_out]
-    plain = [d.text or "\n".join(turn.text for turn in d.turns) for d in training[:TOKENIZER_DOCUMENTS]]
-    tokenizer = train_tokenizer(plain)
+    tokenizer = train_tokenizer(
+        text
+        for d in training[:TOKENIZER_DOCUMENTS]
+        for text in (d.text, *(part for t in d.turns for part in (t.role, t.text)))
+    )
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(folder / "tokenizer")
     for name, chosen in (("train", training), ("held_out", [d for d in made if d.held_out])):
@@ -69,14 +72,9 @@ def pack(tokenizer: PreTrainedTokenizerFast, chosen: list[Document]) -> Corpus:
     prefix = tokenizer.backend_tokenizer.encode(ANSWER_PREFIX, add_special_tokens=False).ids
     rows = [encoding.ids for encoding in encoded]
     starts = np.cumsum([0] + [len(row) for row in rows[:-1]])
-    answers = np.array([_end_of(prefix, row) if d.turns else 0 for d, row in zip(chosen, rows, strict=True)])
-    return Corpus(np.concatenate(rows).astype(np.uint16), starts, answers)
-
-
-def _end_of(needle: list[int], row: list[int]) -> int:
-    """Index just behind the first occurrence of `needle`, which begins with <start_of_turn>."""
-    turn = SPECIAL_TOKENS.index("<start_of_turn>")
-    for i, token in enumerate(row):
-        if token == turn and row[i : i + len(needle)] == needle:
-            return i + len(needle)
-    raise ValueError(f"no answer in a conversation of {len(row)} tokens: does the chat template write {needle}?")
+    tokens = np.concatenate(rows).astype(np.uint16)
+    answers = np.flatnonzero((np.lib.stride_tricks.sliding_window_view(tokens, len(prefix)) == prefix).all(1))
+    told = sum(turn.role == ASSISTANT for document in chosen for turn in document.turns)
+    if len(answers) != told:
+        raise ValueError(f"{told} answers, but {len(answers)} times {prefix}: does the chat template write that?")
+    return Corpus(tokens, starts, answers + len(prefix))

@@ -1,4 +1,8 @@
-"""Who and what the stories are about. All of it was written for this project."""
+"""Who and what the stories are about. All of it was written for this project.
+
+Everything of one list has the same number of words. A story is then as long whatever is chosen, and each sentence stays where it
+is in the canvas: see "What matters" in README.md. `tests/unit/train/test_corpus.py` checks it.
+"""
 
 # Word lists read better in full lines than with one quoted word per line.
 # ruff: noqa: SIM905
@@ -6,92 +10,89 @@
 from typing import NamedTuple
 
 SHE = (
-    "Ada Alma Asta Bella Bonnie Cecilia Daisy Diana Elena Emilia Eva Freya Grace Hazel Hilda Ingrid Jana June Lara Linnea Luna Malin Marta Mila "
-    "Mona Nora Paula Polly Rosa Sadie Sigrid Svea Tilda Vera Winnie Zara"
+    "Ada Agnes Alice Alma Amelia Anna Asta Astrid Bella Berta Bonnie Carla Cecilia Clara Cora Daisy Dana Diana Dora Edith Elena Elin Ella "
+    "Elsa Emilia Emma Erna Esther Eva Fanny Fatima Flora Freya Gerda Gloria Grace Greta Hanna Hazel Heidi Helga Hilda Ida Ines Ingrid Irene "
+    "Iris Isla Jana Jasmin Jenny Julia June Karin Kira Klara Lara Laura Lena Leona Lilly Linnea Lotte Lucy Luna Malin Maria Marta Maya Mila "
+    "Mina Mona Nadia Nina Nora Olga Olivia Paula Petra Polly Ramona Rosa Ruby Ruth Sadie Sarah Selma Sigrid Sofia Stella Svea Tara Tessa "
+    "Thea Tilda Ursula Vera Violet Wanda Winnie Yara Zara Zoe"
 ).split()
 HE = (
-    "Abel Ali Arlo Axel Carl Cyril Dimitri Elias Ernest Finn Gabriel Gus Harold Henry Igor Jack Johan Julius Kenji Leon Luca Marco Max Moses "
-    "Noah Omar Owen Percy Quentin Rolf Sam Simon Theo Tom Victor Wilbur Zeno"
+    "Aaron Abel Adam Albert Alfred Ali Anton Arlo Arthur Axel Basil Ben Boris Bruno Carl Cyril Daniel David Dimitri Edgar Edwin Elias Emil "
+    "Eric Ernest Ewan Felix Finn Frank Fritz Gabriel George Gilbert Gus Gustav Hamid Hans Harold Harry Henry Hugo Ian Igor Isaac Ivan Jack "
+    "Jacob Jan Jasper Joel Johan Jonas Joseph Julius Karl Kenji Klaus Konrad Lars Leo Leon Linus Louis Luca Lukas Magnus Marco Mark Martin "
+    "Max Michael Milo Moses Nico Noah Oliver Omar Oscar Otto Owen Paul Percy Peter Quentin Ralph Robert Rolf Rufus Sam Simon Stefan Theo "
+    "Thomas Tobias Tom Urban Victor Walter Wilbur Xaver Yusuf Zeno"
 ).split()
 
-KINDS = [
-    *"badger bear bee cat cow crow dog donkey dragon duck fox frog giant goat goose hedgehog horse lion monkey mouse otter owl penguin".split(),
-    *"pig rabbit robot sheep sparrow squirrel tortoise troll whale wizard wolf baker beekeeper blacksmith boy clockmaker cook farmer".split(),
-    *"ferryman fisherman gardener girl king knight librarian miller musician painter pilot pirate prince princess queen sailor shepherd".split(),
-    *["bell ringer", "lighthouse keeper", "polar bear", "toy maker"],
-]  # fmt: skip
+KINDS = (
+    "badger bear beaver bee camel cat cow crane crow deer dog donkey dragon duck elephant elf fox frog giant giraffe goat goose hare "
+    "hedgehog horse kangaroo lion lizard lynx mole monkey moose mouse otter owl panda penguin pig pigeon pony rabbit raccoon rat raven "
+    "robot seal sheep snail sparrow spider squirrel stork swan tiger toad tortoise troll walrus whale wizard wolf zebra actor artist baker "
+    "barber beekeeper blacksmith boy builder butcher captain carpenter clockmaker clown cook dancer doctor farmer ferryman fiddler fisherman "
+    "gardener girl hunter inventor juggler king knight librarian mechanic miller miner monk musician painter pilot pirate poet postman potter "
+    "prince princess queen sailor shepherd shoemaker singer tailor teacher weaver"
+).split()
 FEMALE_KINDS = {"cow", "girl", "princess", "queen"}
-MALE_KINDS = {"boy", "ferryman", "fisherman", "king", "prince"}
+MALE_KINDS = {"boy", "ferryman", "fisherman", "king", "monk", "postman", "prince"}
 
 TRAITS = (
-    "brave careful cheerful clever curious friendly gentle helpful honest kind little lonely lucky merry modest old patient polite proud quick quiet "
-    "serious shy sleepy stubborn thoughtful tiny wise young"
+    "brave calm careful cheerful clever clumsy curious friendly funny gentle helpful honest hungry kind lazy little lonely lucky merry "
+    "modest nervous noisy old patient polite proud quick quiet serious shy silly sleepy strong stubborn thoughtful tiny wise young"
 ).split()
 
 PLACES = [
-    "at the edge of the sea", "at the end of a long road", "at the foot of a mountain", "behind the old mill", "behind the snowy hills",
-    "beside a blue lake", "beside a waterfall", "by the harbor", "by the river", "in a busy market town", "in a castle with seven towers",
-    "in a cave above the sea", "in a city of bridges", "in a cottage with a red door", "in a garden full of roses", "in a green valley",
-    "in a hollow tree", "in a house on wheels", "in a small village", "in a snowy forest", "in a tall lighthouse", "in a tower full of books",
-    "in the deep woods", "in the middle of a wide meadow", "in the old town", "near a quiet pond", "near the dark forest",
-    "near the railway station", "next to a windmill", "on a boat in the harbor", "on a farm with a red barn", "on a green hill",
-    "on a lonely island", "on a narrow street", "on the far side of the desert", "on the roof of a tall house", "on the shore of a cold bay",
-    "under a stone bridge", "under an old oak tree", "where the river meets the sea",
+    "at a deep lake", "at the city gate", "at the north pole", "behind a tall hedge", "behind the old mill", "behind the snowy hills",
+    "beside a blue lake", "beside a loud waterfall", "beside the railway station", "by a busy market", "by a frozen river", "by the fishing harbor",
+    "by the sandy beach", "by the wide river", "in a cozy attic", "in a dusty desert", "in a glass palace", "in a green valley", "in a hollow tree",
+    "in a lonely castle", "in a mountain hut", "in a painted wagon", "in a quiet village", "in a rocky cave", "in a rose garden",
+    "in a snowy forest", "in a tall lighthouse", "in a tiny cottage", "in a white tower", "in the deep woods", "in the old town",
+    "near a warm spring", "near the apple orchard", "near the dark forest", "near the great desert", "near the stone bridge", "on a distant island",
+    "on a floating raft", "on a foggy moor", "on a green hill", "on a large farm", "on a narrow street", "on a sunny meadow", "on the flat roof",
+    "on the rocky coast", "under an old oak", "under the long bridge", "under the waving palms",
 ]  # fmt: skip
 
 THINGS = [
-    "blue kite", "brass bell", "broken lantern", "carved flute", "clay cup", "copper kettle", "crystal ball", "drum", "feather pen", "glass marble",
-    "golden feather", "golden ring", "green umbrella", "jar of honey", "leather book", "little telescope", "long rope", "loaf of bread",
-    "magic stone", "map", "music box", "paper boat", "pair of boots", "pearl", "pocket watch", "red scarf", "round mirror", "shell",
-    "silver key", "silver spoon", "small lamp", "straw hat", "tin whistle", "warm blanket", "wool coat", "wooden boat", "wooden horse",
-    "yellow balloon",
+    "blue kite", "brass bell", "broken lantern", "carved flute", "clay cup", "copper kettle", "crystal ball", "dancing shoe", "empty bottle",
+    "feather pen", "garden spade", "glass marble", "golden feather", "golden ring", "green umbrella", "honey jar", "ivory comb", "leather book",
+    "little telescope", "long rope", "magic stone", "music box", "old map", "paper boat", "pocket watch", "purple hat", "rag doll", "red scarf",
+    "round mirror", "rubber ball", "rusty sword", "sea shell", "silk ribbon", "silver key", "silver spoon", "small lamp", "spinning top",
+    "straw basket", "striped sock", "tin whistle", "toy train", "velvet bag", "warm blanket", "white pearl", "wool coat", "wooden drum",
+    "wooden horse", "yellow balloon",
 ]  # fmt: skip
 
 FOODS = [
-    "apple cake", "bread and honey", "bread and cheese", "carrot soup", "cherry pie", "fresh rolls", "hot chocolate", "mushroom stew",
-    "pancakes", "pear tart", "plum jam", "potato soup", "pumpkin soup", "roasted chestnuts", "sweet tea", "warm milk", "wild berries",
-]  # fmt: skip
-
-HELPERS = [
-    "an old turtle", "a passing merchant", "a gray heron", "a young shepherd", "a sleepy cat", "a traveling singer", "a friendly crow",
-    "the village doctor", "a wise old woman", "an old sailor", "a tall stranger", "the night watchman", "a wandering monk", "a white horse",
-    "a talking fish", "the oldest tree in the forest", "a fat toad", "a retired captain", "a small bat", "the man in the moon",
+    "apple cake", "baked apples", "barley soup", "black bread", "carrot soup", "cheese pie", "cherry pie", "corn bread", "fresh rolls",
+    "fried potatoes", "honey cake", "hot chocolate", "lemon tea", "mushroom stew", "oat cookies", "onion soup", "pea soup", "pear tart",
+    "plum jam", "pumpkin soup", "rice pudding", "roasted chestnuts", "sweet noodles", "tomato salad", "walnut bread", "warm milk", "wild berries",
 ]  # fmt: skip
 
 TIMES = [
-    "One bright morning", "One rainy evening", "On a cold winter day", "Late in the summer", "When the first leaves fell", "One foggy night",
-    "In the early spring", "On the longest day of the year", "Just before sunrise", "One windy afternoon", "On the first day of snow",
-    "One quiet Sunday", "At the end of the harvest", "On a night without stars", "One warm day in May",
+    "One bright morning", "One cold night", "One cool autumn", "One dark evening", "One early spring", "One fine afternoon", "One foggy night",
+    "One frosty morning", "One gray Monday", "One hot summer", "One late autumn", "One lazy Saturday", "One long winter", "One mild evening",
+    "One quiet Sunday", "One rainy evening", "One snowy day", "One starry night", "One stormy night", "One windy afternoon",
 ]  # fmt: skip
 
-FEELINGS = [
-    "calm",
-    "full of hope",
-    "grateful",
-    "happy",
-    "light as a feather",
-    "proud",
-    "relieved",
-    "surprised",
-    "tired but happy",
-    "warm inside",
-]
+FEELINGS = "brave calm cheerful content free grateful happy lucky proud relieved safe strong wonderful".split()
 
 SAYINGS = [
-    "I will not give up", "We can do it together", "There must be a way", "Let us try once more", "A small step is still a step",
-    "I have an idea", "Do not worry", "Look closely and listen", "Let us start at the beginning", "It is never too late",
-    "Two heads are better than one", "Where there is a question, there is an answer", "Give me your hand", "Let us think first",
-    "I am not afraid", "Morning is wiser than evening", "We have time", "I know someone who can help",
+    "Courage is something you learn", "Give me your hand now", "I am not afraid today", "I have a good idea", "I will never give up",
+    "It is never too late", "Let us ask for help", "Let us begin right here", "Let us try once more", "Listen and look around first",
+    "Somebody must make a start", "There is always a way", "There is nothing to fear", "Tomorrow is a new day", "Two heads are better together",
+    "We can do it together", "We have plenty of time", "We will manage this somehow",
 ]  # fmt: skip
 
-LESSONS = [
-    "that patience is stronger than hurry", "that friends make heavy work light", "that small hands can do great things",
-    "that every storm comes to an end", "that asking for help is brave", "that kindness always finds its way home",
-    "that it is good to begin again", "that quiet people notice the most", "that a promise is worth more than gold",
-    "that nobody is too small to help", "that a mistake can be a good teacher", "that the best gifts cannot be bought",
-    "that home is where someone waits for you", "that courage often speaks softly", "that it is better to share than to keep",
-    "that the truth is the shortest way",
+HIDING_PLACES = [
+    "behind the garden gate", "behind the kitchen stove", "beneath the wooden stairs", "between two thick roots", "in a coat pocket",
+    "in an old boot", "in the warm hay", "inside an empty nest", "on the top shelf", "under a flat stone", "under a loose board",
+    "under the deep snow",
 ]  # fmt: skip
+
+
+class Helper(NamedTuple):
+    """Someone who comes along and always gives the same advice."""
+
+    name: str
+    saying: str
 
 
 class Trouble(NamedTuple):
@@ -119,71 +120,110 @@ class Journey(NamedTuple):
     sight: str
 
 
+HELPERS = [
+    Helper("a friendly crow", "Look at it from above"),
+    Helper("a gray heron", "Wait for the right moment"),
+    Helper("a little bat", "The dark is no enemy"),
+    Helper("a passing merchant", "Good things have their price"),
+    Helper("a retired captain", "Every wind will turn someday"),
+    Helper("a sleepy cat", "First rest and then work"),
+    Helper("a talking fish", "Water always finds its way"),
+    Helper("a tall stranger", "Trust what your heart says"),
+    Helper("a village doctor", "Hope is the best medicine"),
+    Helper("a wandering monk", "Small steps also lead far"),
+    Helper("a white horse", "Run only when you must"),
+    Helper("a wise grandmother", "Ask and you will learn"),
+    Helper("a young shepherd", "Count your friends every day"),
+    Helper("an ancient tree", "Strong roots need many years"),
+    Helper("an honest thief", "The truth opens every door"),
+    Helper("an invisible ghost", "Nobody sees the whole picture"),
+    Helper("an old sailor", "After the storm comes calm"),
+    Helper("an old turtle", "Slow and steady gets there"),
+    Helper("the moon lady", "Even the night has lights"),
+    Helper("the night watchman", "Morning is wiser than evening"),
+]
+
 TROUBLES = [
-    Trouble("a storm", "a great storm came and the waves rose high", ("lit every lamp to guide the boats home", "tied down the boats with strong ropes", "opened the door to everyone who was wet and cold")),
-    Trouble("a broken bridge", "the bridge fell into the river", ("built a new bridge out of willow branches", "laid a long tree from one bank to the other", "stretched a rope across the water")),
-    Trouble("a dry well", "the well ran dry", ("dug until clear water rose again", "found a spring under the moss", "followed the ants to a hidden stream")),
-    Trouble("a lamp that went out", "the great lamp went out and all was dark", ("lit the lamp with the last drop of oil", "caught the light of the moon in a mirror", "asked the fireflies to shine together")),
-    Trouble("an early winter", "winter came too early", ("shared warm blankets with everyone", "chopped wood for every stove", "knitted forty pairs of gloves")),
-    Trouble("a thick fog", "a thick fog hid every path", ("rang a bell until everyone found the way", "followed the sound of the waves", "marked the path with white stones")),
-    Trouble("bread that would not rise", "the bread would not rise", ("kept the dough warm all night under a blanket", "found fresh yeast in the cellar", "kneaded the dough slowly and sang to it")),
-    Trouble("a silent bell", "the big bell no longer rang", ("tied a new rope to the bell", "found a nest of swallows inside the bell and moved it gently", "polished the bell until it sang")),
-    Trouble("a bird without a nest", "a small bird lost its nest", ("made a nest of soft moss", "hung a basket in the tallest tree", "gave the bird a home in an old hat")),
-    Trouble("seeds that did not grow", "the seeds did not grow", ("carried water to the seeds every day", "turned the dark earth and let in the sun", "waited and watched until the first green leaf came")),
-    Trouble("a noisy wind", "the wind howled and nobody could sleep", ("hung chimes that turned the wind into music", "planted a row of trees against the wind", "sang louder and softer until the wind lay down")),
-    Trouble("a clock that stopped", "the town clock stopped", ("cleaned every wheel of the clock", "found a grain of sand between the wheels", "wound the clock with a giant key")),
-    Trouble("a flood", "the river rose and flooded the fields", ("built a wall of sand and stones", "dug a ditch that led the water away", "rowed from house to house and brought everyone to the hill")),
-    Trouble("a fire", "a fire started in the barn", ("made a long line of people with buckets", "led all the animals out of the barn", "threw wet blankets over the flames")),
-    Trouble("a lost sheep", "a sheep was lost in the hills", ("called its name until it answered", "followed the small tracks in the snow", "found the sheep behind a rock and carried it home")),
-    Trouble("a sick friend", "a good friend fell ill", ("cooked soup and told stories by the bed", "climbed the hill to find the right herbs", "sat by the window and watched all night")),
-    Trouble("a stolen crown", "the golden crown was stolen", ("followed the footprints to a magpie's nest", "asked so politely that the thief gave it back", "made a new crown of flowers")),
-    Trouble("an angry giant", "an angry giant stamped on the roads", ("took a thorn out of the giant's foot", "invited the giant to dinner", "told the giant a joke until he laughed")),
-    Trouble("a fallen star", "a star fell from the sky", ("carried the star up the highest hill", "built a ladder of light and brought it home", "kept the star warm until it could fly again")),
-    Trouble("a ship on the rocks", "a ship ran onto the rocks", ("rowed out and brought the sailors ashore", "waited for the high tide and pulled the ship free", "patched the hole with wood and tar")),
-    Trouble("a long drought", "no rain fell for a hundred days", ("dug a channel from the far lake", "shared the last water drop by drop", "sang the old rain song from the hill")),
-    Trouble("a mouse in the kitchen", "a mouse ate all the cheese in the kitchen", ("made a small table for the mouse", "asked the mouse to guard the kitchen", "taught the mouse to bake its own bread")),
-    Trouble("a tree that would not bloom", "the old apple tree would not bloom", ("asked the bees to come back", "gave the tree fresh earth and a kind word", "cut away the dead branches")),
-    Trouble("a missing letter", "an important letter went missing", ("looked in every bag until it was found", "found the letter under a sleeping dog", "wrote the letter again from memory")),
-    Trouble("a torn sail", "the sail tore from top to bottom", ("sewed the sail with red thread", "made a new sail from seven shirts", "rowed the whole way home")),
-    Trouble("a locked gate", "the great gate was locked and the key was gone", ("climbed over the wall and opened it from inside", "made a new key out of tin", "knocked so kindly that the gate opened by itself")),
-    Trouble("a king who could not laugh", "the king could not laugh any more", ("put a frog in the king's slipper", "danced a very silly dance", "told the story of the goose and the ladder")),
-    Trouble("a cold stove", "the stove went cold and there was no wood", ("gathered dry branches in the forest", "traded a song for a cart of wood", "brought all the neighbors into one warm room")),
-    Trouble("a broken wheel", "the wheel of the cart broke", ("carved a new wheel from oak", "carried the load on foot", "mended the wheel with rope and glue")),
-    Trouble("a dark tunnel", "the train got stuck in a dark tunnel", ("walked ahead with a lantern", "pushed the train with all the passengers", "sang so that nobody was afraid")),
+    Trouble("a storm", "a great storm shook the harbor", ("lit every lamp along the coast", "tied all the boats to trees")),
+    Trouble("a bridge that fell", "the bridge fell into the river", ("built a bridge from willow branches", "stretched a rope across the water")),
+    Trouble("a dry well", "the only well had run dry", ("dug until clear water rose again", "found a spring under the moss")),
+    Trouble("a lamp that no longer burned", "the great lamp no longer burned", ("lit the lamp with lemon oil", "caught the moonlight in a mirror")),
+    Trouble("an early winter", "winter came much too early again", ("shared warm blankets with all neighbors", "knitted forty pairs of red gloves")),
+    Trouble("a thick fog", "a thick fog hid every path", ("rang a bell for the lost", "marked the path with white stones")),
+    Trouble("bread that would not rise", "the bread would not rise anymore", ("kept the dough warm all night", "found fresh yeast in the cellar")),
+    Trouble("a bell that would not ring", "the big bell would not ring", ("tied a rope to the bell", "polished the bell until it sang")),
+    Trouble("a bird that lost its nest", "a small bird lost its nest", ("built a nest of soft moss", "hung a basket for the bird")),
+    Trouble("seeds that would not grow", "the seeds would not grow anymore", ("carried water to the tiny seeds", "dug worms into the dark earth")),
+    Trouble("a wind that howled", "the wind howled through every house", ("planted trees against the cold wind", "hung chimes that sang all night")),
+    Trouble("a clock that stopped", "the town clock stopped at noon", ("cleaned every wheel of the clock", "wound the clock with two hands")),
+    Trouble("a flood", "a flood covered all the fields", ("built a wall of sand bags", "dug a ditch for the water")),
+    Trouble("a fire", "a fire started in the barn", ("led the animals out of danger", "threw wet blankets over the flames")),
+    Trouble("a sheep that ran away", "a sheep ran away from home", ("called the sheep until it answered", "followed small tracks in the snow")),
+    Trouble("a neighbor who fell ill", "a neighbor fell ill with fever", ("cooked soup for the sick neighbor", "found healing herbs on the hill")),
+    Trouble("a golden crown", "somebody stole the famous golden crown", ("found the crown in a nest", "made a new crown of flowers")),
+    Trouble("an angry giant", "an angry giant blocked the road", ("invited the giant to a dinner", "told the giant a good joke")),
+    Trouble("a star that fell", "a star fell from the sky", ("carried the star up the hill", "kept the star warm till dawn")),
+    Trouble("a ship on the rocks", "a ship ran onto the rocks", ("rowed out and saved the sailors", "pulled the ship into deeper water")),
+    Trouble("weeks of no rain", "no rain fell for many weeks", ("dug a channel from the lake", "sang the ancient song of rain")),
+    Trouble("a mouse that ate cheese", "a mouse ate all the cheese", ("set a table for the mouse", "taught the mouse to bake bread")),
+    Trouble("an apple tree that would not bloom", "the apple tree would not bloom", ("asked the bees to come back", "cut away the old dead branches")),
+    Trouble("an important letter", "an important letter did not arrive", ("looked for the letter in bags", "wrote the letter again from memory")),
+    Trouble("a sail that tore", "the sail tore from the mast", ("sewed the sail with red thread", "made a sail from old shirts")),
+    Trouble("a locked gate", "the gate was locked all day", ("climbed in and opened the gate", "made a new key from tin")),
+    Trouble("a king who could not laugh", "the king could not laugh anymore", ("danced for the king all day", "tickled the king with a feather")),
+    Trouble("a cold stove", "the stove went cold at midnight", ("gathered dry wood for the stove", "traded a song for some coal")),
+    Trouble("a wheel that broke", "the wheel of the cart broke", ("carved a new wheel from oak", "mended the wheel with some glue")),
+    Trouble("a train in a tunnel", "a train stopped in the tunnel", ("led everyone through the dark tunnel", "pushed the train to the station")),
+    Trouble("a roof that began to leak", "the roof began to leak badly", ("patched the roof with birch bark", "nailed new boards onto the roof")),
+    Trouble("a lost child", "a child got lost in town", ("found the child beside the fountain", "brought the child home by noon")),
+    Trouble("the library books", "all the library books were gone", ("wrote new books for the library", "borrowed books from every other house")),
+    Trouble("two children on the lake", "two children slipped on the lake", ("crawled across the ice with ropes", "held a ladder over the ice")),
+    Trouble("a hungry bear", "a hungry bear came into town", ("fed the bear with fresh fish", "led the bear to sweet berries")),
+    Trouble("bees that lost their home", "the bees had lost their home", ("built the bees a wooden house", "carried the bees to a garden")),
+    Trouble("a wagon stuck in mud", "a wagon got stuck in mud", ("pulled the wagon with strong ropes", "laid planks under the heavy wagon")),
+    Trouble("a fence that fell", "the fence fell in the night", ("mended the fence with new nails", "planted a hedge beside the fence")),
+    Trouble("a fallen tree", "a fallen tree blocked the road", ("sawed the tree into many pieces", "dug a new road around it")),
+    Trouble("an orchestra without music", "the orchestra had lost its music", ("hummed the music note by note", "wrote new music for the orchestra")),
 ]  # fmt: skip
 
 SKILLS = [
-    Skill("to sail", "The boat went around in circles", "the boat flew over the water like a bird"),
-    Skill("to bake bread", "The first loaf was as hard as a stone", "the bread was golden and soft"),
-    Skill("to play the flute", "The flute only squeaked", "the music was so sweet that the birds came to listen"),
-    Skill("to swim", "The water was cold and went up the nose", "the water carried {hero} like a friend"),
-    Skill("to dance", "Both feet went the wrong way", "every step was as light as snow"),
-    Skill("to paint", "The paint ran down like rain", "the picture glowed like a window"),
-    Skill("to read", "The letters looked like ants", "every page opened like a door"),
-    Skill("to fly a kite", "The kite fell on its nose", "the kite climbed higher than the clouds"),
-    Skill("to sing", "The first song sounded like an old door", "the song filled the whole valley"),
-    Skill("to skate", "The ice was slippery and hard", "the ice sang under {his} feet"),
-    Skill("to climb", "The rope slipped again and again", "the top was reached before noon"),
-    Skill("to juggle", "The apples rolled under the table", "five apples danced in the air"),
-    Skill("to tell stories", "The words hid and would not come out", "everyone listened until the fire went out"),
-    Skill("to ride a bicycle", "The bicycle fell into a bush", "the bicycle rolled down the hill like the wind"),
-    Skill("to grow roses", "The first rose had only thorns", "a hundred roses opened in one night"),
-    Skill("to build a boat", "The first boat sank at once", "the little boat floated as proudly as a swan"),
+    Skill("to sail boats", "The boat went round and round", "the boat flew over the water"),
+    Skill("to bake bread", "The loaf was hard as stone", "the bread was golden and soft"),
+    Skill("to play flute", "The flute only squeaked and squeaked", "the flute sang like a bird"),
+    Skill("to swim well", "The cold water was too deep", "the water felt like a friend"),
+    Skill("to dance waltzes", "Both feet went the wrong way", "every step was light as snow"),
+    Skill("to paint pictures", "The paint ran down like rain", "the picture glowed like a window"),
+    Skill("to read books", "The letters looked like little ants", "every page opened like a door"),
+    Skill("to fly kites", "The kite fell on its nose", "the kite climbed above the clouds"),
+    Skill("to sing songs", "The song sounded like a door", "the song filled the whole valley"),
+    Skill("to skate backwards", "The ice was slippery and hard", "the ice sang under both feet"),
+    Skill("to climb ropes", "The rope slipped again and again", "the rope felt like a ladder"),
+    Skill("to juggle apples", "The apples rolled under the table", "five apples danced in the air"),
+    Skill("to tell jokes", "The jokes came out all wrong", "everyone laughed and laughed all day"),
+    Skill("to ride bicycles", "The bicycle fell into a bush", "the bicycle rolled like the wind"),
+    Skill("to grow roses", "The first rose had only thorns", "a hundred roses opened one night"),
+    Skill("to build boats", "The first boat sank at once", "the boat floated like a swan"),
+    Skill("to catch fish", "The line was full of boots", "the basket was full of fish"),
+    Skill("to cook soup", "The soup tasted of old socks", "the soup smelled good for miles"),
 ]  # fmt: skip
 
 JOURNEYS = [
-    Journey("the sea", "a wide swamp", "jumped from stone to stone", "waves as tall as houses and a ship with white sails"),
-    Journey("the highest mountain", "a wall of ice", "cut small steps into the ice", "the whole world lying quietly below"),
-    Journey("the city of bells", "a river without a bridge", "built a raft out of branches", "a thousand bells ringing in the sun"),
-    Journey("the end of the rainbow", "a forest of thorns", "crept under the branches like a mouse", "a small pond in which all the colors were sleeping"),
-    Journey("the moon", "a very long night", "climbed a ladder of clouds", "a silver garden where it never rained"),
-    Journey("the desert", "a hill of hot sand", "walked at night when it was cool", "a green well under three palm trees"),
-    Journey("the great library", "a gate with a riddle on it", "solved the riddle with a smile", "more books than there are leaves in the forest"),
-    Journey("the northern lights", "a frozen lake", "slid across the ice on a wooden board", "green and red light dancing over the snow"),
-    Journey("the secret garden", "a high stone wall", "found a little door behind the ivy", "flowers that hummed like bees"),
-    Journey("the oldest tree in the world", "a valley full of mist", "held on to a long thread", "a tree so wide that a village lived inside it"),
+    Journey("the distant sea", "a wide swamp", "jumped from stone to stone", "waves as tall as houses"),
+    Journey("the highest mountain", "an ice wall", "cut small steps with care", "the world lying far below"),
+    Journey("the bell city", "a wild river", "built a raft of branches", "a thousand bells of gold"),
+    Journey("the rainbow bridge", "a thorn forest", "crept on like a mouse", "all the colors at play"),
+    Journey("the full moon", "a long night", "climbed a ladder of clouds", "a silver garden without rain"),
+    Journey("the red desert", "a burning hill", "walked only in the evening", "a well under three palms"),
+    Journey("the great library", "a riddle gate", "solved the riddle with ease", "more books than forest leaves"),
+    Journey("the northern lights", "a frozen lake", "slid along on a board", "green light over the snow"),
+    Journey("the secret garden", "a stone wall", "found a small hidden door", "flowers that hummed like bees"),
+    Journey("the oldest tree", "a misty valley", "held on to a thread", "a tree full of secrets"),
+    Journey("the sunken ship", "a coral reef", "dived with the green turtles", "a chest full of pearls"),
+    Journey("the cloud castle", "a steep cliff", "rode up on an eagle", "towers made of white feathers"),
 ]  # fmt: skip
 
-GUESTS = ["a tired traveler", "a wet dog", "an old soldier", "a lost child", "a hungry wolf", "a queen in disguise", "a man with a heavy bag", "a woman with a silver coat", "a goose with a broken wing", "a sad clown"]  # fmt: skip
-
-HIDING_PLACES = ["under a loose board", "in the nest of a magpie", "at the bottom of the well", "in an old boot", "behind the stove", "between two roots", "under the snow", "in the pocket of a coat", "on top of the cupboard", "in the hay"]  # fmt: skip
+GUESTS = [
+    "a blind painter", "a hungry wolf", "a lost child", "a poor student", "a proud duchess", "a sad clown", "a secret queen", "a silent giant",
+    "a silver woman", "a singing beggar", "a soaked postman", "a tired traveler", "a wet dog", "a wounded goose", "an exhausted knight",
+    "an old soldier", "an unlucky gambler", "an unknown boy",
+]  # fmt: skip

@@ -4,8 +4,9 @@ import random
 import re
 
 import pytest
+from tokenizers import pre_tokenizers
 
-from examples.train import words
+from examples.train import stories, words
 from examples.train.documents import ASSISTANT, USER, documents
 from examples.train.metrics import answered
 from examples.train.stories import definite, tell, with_article
@@ -53,17 +54,36 @@ def test_turns_alternate_and_end_with_the_assistant() -> None:
 
 def test_held_out_combinations_never_occur_in_training_stories() -> None:
     rng = random.Random(8)
-    stories = [tell(rng) for _ in range(4000)]
-    held_out = {(story.kind, story.subject) for story in stories if story.held_out}
-    trained = {(story.kind, story.subject) for story in stories if not story.held_out}
+    told = [tell(rng) for _ in range(4000)]
+    held_out = {(story.kind, story.plot, story.subject) for story in told if story.held_out}
+    trained = {(story.kind, story.plot, story.subject) for story in told if not story.held_out}
     assert held_out
     assert not held_out & trained
 
 
 def test_names_are_either_hers_or_his_and_occur_once() -> None:
     names = words.SHE + words.HE
-    assert len(names) > 60
+    assert len(names) > 200
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("plot", stories.PLOTS)
+def test_all_stories_of_a_plot_have_the_same_number_of_tokens(plot: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stories, "PLOTS", {plot: stories.PLOTS[plot]})
+    monkeypatch.setattr(stories, "PLOT_WEIGHTS", [1])
+    rng = random.Random(9)
+    words_and_marks = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert len({len(words_and_marks.pre_tokenize_str(tell(rng).text)) for _ in range(1000)}) == 1
+
+
+def test_a_follow_up_is_about_the_story_before_it() -> None:
+    asked = [d.turns for d in documents(3000, seed=10) if len(d.turns) == 4 and "friend of" in d.turns[2].text]
+    assert len(asked) > 20
+    for _, story, question, answer in asked:
+        hero = question.text.removeprefix("Who was the friend of ").removesuffix("?")
+        friend = answer.text.removeprefix(f"The friend of {hero} was ").removesuffix(".")
+        assert hero in story.text
+        assert friend in story.text
 
 
 @pytest.mark.parametrize(

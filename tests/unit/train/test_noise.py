@@ -5,7 +5,7 @@ import torch
 from examples.train import noise
 from examples.train.geometry import CANVASES
 from examples.train.models import CANVAS
-from examples.train.tokenizer import EOS, PAD
+from examples.train.tokenizer import EOS, PAD, VOCABULARY_LIMIT
 
 LENGTH = CANVASES * CANVAS
 
@@ -48,3 +48,15 @@ def test_an_earlier_canvas_is_at_least_as_noisy() -> None:
     clean, level = torch.full((4, LENGTH), 99), torch.full((4, CANVASES), 0.3)
     _, before = noise.earlier_canvas(clean, noise.corrupt(clean, level), level)
     assert (before >= level).all()
+
+
+def test_own_mistakes_come_only_where_the_canvas_is_corrupted() -> None:
+    clean = torch.full((8, LENGTH), 99)
+    noisy = noise.corrupt(clean, torch.full((8, CANVASES), 0.5))
+    predicts_7 = torch.zeros(8, LENGTH, VOCABULARY_LIMIT)
+    predicts_7[..., 7] = 100.0
+    mixed = noise.with_own_mistakes(noisy.tokens, noisy.corrupted, predicts_7)
+    changed = mixed != noisy.tokens
+    assert changed.any()
+    assert (mixed[changed] == 7).all()
+    assert noisy.corrupted[changed].all()

@@ -5,7 +5,7 @@ from transformers import PreTrainedTokenizerFast
 
 from examples.train.documents import documents
 from examples.train.prepare import pack
-from examples.train.tokenizer import BOS, EOS, PAD, VOCABULARY_LIMIT, train_tokenizer
+from examples.train.tokenizer import BOS, COMMON_WORD, EOS, PAD, VOCABULARY_LIMIT, train_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +66,22 @@ def test_packed_documents_begin_with_bos_and_end_with_the_end_of_turn(tokenizer:
     assert corpus.tokens[-1] == EOS
 
 
-def test_the_answer_offset_points_behind_the_assistant_line(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_the_answers_of_a_corpus_begin_behind_the_assistant_line(tokenizer: PreTrainedTokenizerFast) -> None:
     chosen = [document for document in documents(50, seed=2) if document.turns]
     corpus = pack(tokenizer, chosen)
-    for document, start, answer in zip(chosen, corpus.starts, corpus.answers, strict=True):
-        told = next(turn.text for turn in document.turns if turn.role == "assistant")
-        text = tokenizer.decode(corpus.tokens[start + answer : start + answer + 400].tolist())
-        assert text.startswith(told)
+    told = [turn.text for document in chosen for turn in document.turns if turn.role == "assistant"]
+    assert len(told) > len(chosen)
+    for answer, text in zip(corpus.answers, told, strict=True):
+        assert tokenizer.decode(corpus.tokens[answer : answer + 400].tolist()).startswith(text)
+
+
+def test_a_common_word_is_one_token(tokenizer: PreTrainedTokenizerFast) -> None:
+    assert len(tokenizer(" there lived whose name", add_special_tokens=False)["input_ids"]) == 4
+
+
+def test_too_many_common_words_are_refused_with_their_number() -> None:
+    many = " ".join(
+        f"w{chr(97 + a)}{chr(97 + b)}{chr(97 + c)}" for a in range(13) for b in range(13) for c in range(13)
+    )
+    with pytest.raises(ValueError, match="common words leave"):
+        train_tokenizer([many] * COMMON_WORD)
