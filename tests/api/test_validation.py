@@ -148,7 +148,7 @@ def test_a_resource_with_every_field_is_taken_and_comes_back_as_it_was(server: S
             "confidenceThreshold": 0.005,
             "entropyBound": 0.1,
         },
-        "attention": {"window": 4096, "sink": 64},
+        "attention": {"window": 4096, "sink": 64, "maskCache": "dual"},
         "limits": {
             "maxBatchSize": "auto",
             "maxSequenceLength": 2048,

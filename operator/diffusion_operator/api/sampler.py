@@ -6,7 +6,7 @@ written down once, in `diffusion_worker.samplers.capabilities`; the rules below 
 
 from collections.abc import Iterator
 
-from diffusion_worker.config import SamplerName, SamplerSettings, Schedule
+from diffusion_worker.config import MaskCache, SamplerName, SamplerSettings, Schedule
 from diffusion_worker.samplers.capabilities import EFFECTS
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -147,7 +147,7 @@ class Sampler(ApiModel):
 
 
 class Attention(ApiModel):
-    """How far full-attention layers look back. Sliding-window layers stay as the checkpoint says."""
+    """What a canvas sees of the text before it, and how exactly. Absent: all of it, as the checkpoint was trained."""
 
     model_config = ConfigDict(
         json_schema_extra=cel(
@@ -171,4 +171,10 @@ class Attention(ApiModel):
         le=1048576,
         description="With a window: tokens at the beginning that stay visible; the length of a canvas is a good "
         "choice. Default: 0.",
+    )
+    mask_cache: MaskCache | None = Field(
+        default=None,
+        description="For mask-token models (LLaDA, Dream): what is held fixed through the steps of a block. none is exact and "
+        "passes over everything in each step; prefix holds prompt and committed blocks; dual also the masks behind the block. "
+        "Default: prefix.",
     )

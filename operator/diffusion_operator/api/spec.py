@@ -374,7 +374,7 @@ class DiffusionModelSpec(ApiModel):
         default=None, description="How a canvas (a block of tokens that is denoised together) is sampled."
     )
     attention: Attention | None = Field(
-        default=None, description="How far full-attention layers look back. Absent: over all tokens."
+        default=None, description="What a canvas sees of the text before it. Absent: all of it."
     )
     limits: Limits | None = Field(default=None, description="How much one pod takes on.")
     resources: Resources | None = Field(

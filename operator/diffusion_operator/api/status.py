@@ -103,7 +103,7 @@ class RevisionTemplate(ApiModel):
     image: str = Field(max_length=512, description="Worker image.")
     model: ModelSource = Field(description="The checkpoint.")
     sampler: Sampler | None = Field(default=None, description="How a canvas is denoised. Absent for AR.")
-    attention: Attention | None = Field(default=None, description="How far full-attention layers look back.")
+    attention: Attention | None = Field(default=None, description="What a canvas sees of the text before it.")
     limits: EngineLimits = Field(description="Limits in force.")
     resources: Resources = Field(description="What a pod gets.")
 

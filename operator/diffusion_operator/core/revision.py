@@ -43,7 +43,7 @@ def wanted(spec: DiffusionModelSpec, *, image: str) -> Wanted:
         image=image,
         model=spec.model,
         sampler=spec.sampler or Sampler(),
-        attention=spec.attention if spec.attention and spec.attention.window else None,
+        attention=spec.attention if spec.attention and spec.attention.to_wire() else None,
         limits=limits,
         resources=resources,
     )

@@ -2,9 +2,9 @@
 
 import math
 
-from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig
+from diffusion_worker.config import EngineConfig, EngineKind, MaskCache, SamplerConfig
 
-from diffusion_operator.api.models import ArmKind, RevisionStatus, RevisionTemplate, Sampler
+from diffusion_operator.api.models import ArmKind, Attention, RevisionStatus, RevisionTemplate, Sampler
 from diffusion_operator.api.units import amount, seconds
 
 from . import defaults
@@ -27,6 +27,7 @@ def engine_config(model: str, revision: RevisionStatus) -> EngineConfig:
     """What the engine is told."""
     template = revision.template
     source: Source = parse_source(template.model.source)
+    attention = template.attention or Attention()
     gpus = template.resources.gpus or 0
     return EngineConfig(
         kind=EngineKind(template.kind.value),
@@ -42,8 +43,9 @@ def engine_config(model: str, revision: RevisionStatus) -> EngineConfig:
         max_sequence_length=template.limits.max_sequence_length,
         batch_window_seconds=seconds(template.limits.batch_window),
         sampler=_sampler(template.sampler or Sampler()),
-        full_attention_window=template.attention and template.attention.window,
-        full_attention_sink=(template.attention and template.attention.sink) or 0,
+        mask_cache=attention.mask_cache or MaskCache.PREFIX,
+        full_attention_window=attention.window,
+        full_attention_sink=attention.sink or 0,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from diffusion_operator.api.models import DiffusionModel
 from diffusion_operator.core.children import Child, ChildKind, children
-from diffusion_worker.config import EngineConfig, SamplerConfig
+from diffusion_worker.config import EngineConfig, MaskCache, SamplerConfig
 from google.protobuf import text_format
 from kubernetes.client import V1ConfigMap, V1Deployment, V1Service
 from tritonclient.grpc import model_config_pb2
@@ -48,7 +48,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "entropyBound": 0.3,
             "acceptThreshold": 0.9,
         },
-        "attention": {"window": 512, "sink": 64},
+        "attention": {"window": 512, "sink": 64, "maskCache": "dual"},
         "limits": {"maxBatchSize": 32, "maxSequenceLength": 2048, "batchWindow": "75ms", "requestTimeout": "1m30s"},
     },
 }
@@ -129,7 +129,7 @@ def test_the_engine_gets_what_the_spec_says() -> None:
         "entropy_bound": 0.3,
         "accept_threshold": 0.9,
     }
-    assert (engine.full_attention_window, engine.full_attention_sink) == (512, 64)
+    assert (engine.full_attention_window, engine.full_attention_sink, engine.mask_cache) == (512, 64, MaskCache.DUAL)
     assert (engine.max_batch_size, engine.max_sequence_length, engine.batch_window_seconds) == (32, 2048, 0.075)
 
 
@@ -138,6 +138,7 @@ def test_without_a_sampler_the_checkpoint_decides() -> None:
     engine = config(model, found, diffusion(model))
     assert engine.sampler == SamplerConfig()
     assert (engine.full_attention_window, engine.full_attention_sink) == (None, 0)
+    assert engine.mask_cache is EngineConfig.model_fields["mask_cache"].default
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ OTHER = {
     "another sampler setting": {"sampler": {"maxDenoisingSteps": 10}},
     "another sampler": {"sampler": {"name": "discrete_ddim"}},
     "guidance": {"sampler": {"guidanceScale": 0.8}},
+    "another cache of a mask-token model": {"attention": {"maskCache": "dual"}},
     "a window of attention": {"attention": {"window": 512}},
     "another limit": {"limits": {"maxBatchSize": 16}},
     "other resources": {"resources": {"cpu": 2}},
