@@ -6,6 +6,7 @@ Minutes on one core. The rollouts are those of `diffusion-operator simulate`: th
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from math import log
 from random import Random
 from statistics import median
@@ -32,7 +33,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="rollouts of an equally good revision; default 1000")
     runs = parser.parse_args().runs
-    print("\n".join((*_false_alarms(runs), "", *_detection(min(runs, 300)), "", *_rollouts(min(runs, 100)))))  # noqa: T201
+    for line in chain(_false_alarms(runs), [""], _detection(min(runs, 300)), [""], _rollouts(min(runs, 100))):
+        print(line, flush=True)  # noqa: T201
 
 
 def _false_alarms(runs: int) -> Iterator[str]:

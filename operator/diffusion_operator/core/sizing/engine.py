@@ -43,6 +43,9 @@ class EngineCosts:
     # Attention goes row by row (models/attention.py); else over all rows, padded, with keys and values repeated to the
     # number of query heads, as transformers 5.24 does it under a mask (integrations/sdpa_attention.py).
     rows_attend_alone: bool
+    # Attention writes its scores down: under a mask, or with heads wider than 256, torch has no fused kernel for rows whose
+    # heads share keys. On a CPU it has.
+    writes_scores: bool
     # Heads are normed and rotated in float32 (models/gemma_layer.py).
     float32_heads: bool
     # The encoder of images stays in memory.
@@ -59,6 +62,7 @@ _GPU = {
         sliding_layers_drop=True,
         canvas_in_cache=True,
         rows_attend_alone=True,
+        writes_scores=True,
         float32_heads=True,
         keeps_vision=False,
         context_bytes=1024 * _MIB,
@@ -68,6 +72,7 @@ _GPU = {
         sliding_layers_drop=False,
         canvas_in_cache=False,
         rows_attend_alone=False,
+        writes_scores=False,
         float32_heads=False,
         keeps_vision=True,
         context_bytes=1024 * _MIB,
@@ -78,4 +83,6 @@ _GPU = {
 def engine_costs(arm: Arm, device: Device) -> EngineCosts:
     """The habits of our engine for `arm` on `device`."""
     costs = _GPU[arm]
-    return costs if device is Device.CUDA else replace(costs, predict_copies=1, context_bytes=768 * _MIB)
+    if device is Device.CPU:
+        return replace(costs, predict_copies=1, writes_scores=False, context_bytes=768 * _MIB)
+    return costs

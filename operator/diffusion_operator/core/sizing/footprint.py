@@ -129,32 +129,42 @@ def _self_conditioning(facts: ModelFacts, load: Workload, engine: EngineCosts) -
 
 
 def _activations(facts: ModelFacts, load: Workload, engine: EngineCosts, run: _Pass) -> int:
-    """What one layer of a pass needs; layers follow each other in the same memory."""
+    """What one layer of a pass needs, at the worst of its parts; layers follow each other in the same memory.
+
+    Beside each part stand the residual and the part's input; beside the feed-forward parts also the direction of their
+    norms in float32, and the output of the one that was first.
+    """
     element = load.dtype.element_bytes
-    # The residual, a part's input and its output; the direction of a norm and its product with the weight in float32.
-    hidden = run.positions * facts.hidden_size * (3 * element + 2 * _FLOAT32)
-    attention = max(_attention(group, load, engine, run) for group in facts.layers)
+    state = run.positions * facts.hidden_size
+    attention = 2 * state * element + max(_attention(group, facts, load, engine, run) for group in facts.layers)
     # Gate and up, the gate's activation, and their product.
     dense = run.positions * 4 * ceil(facts.intermediate_size / load.gpus) * element
-    return hidden + max(attention, dense, _experts(facts, load, run.positions))
+    norm = state * (2 * element + 3 * _FLOAT32)
+    return max(
+        attention,
+        norm,
+        state * (2 * element + _FLOAT32) + dense,
+        state * (3 * element + _FLOAT32) + _experts(facts, load, run.positions),
+    )
 
 
-def _attention(group: LayerGroup, load: Workload, engine: EngineCosts, run: _Pass) -> int:
+def _attention(group: LayerGroup, facts: ModelFacts, load: Workload, engine: EngineCosts, run: _Pass) -> int:
     element = load.dtype.element_bytes
     heads, kv_heads = ceil(group.heads / load.gpus), ceil(group.kv_heads / load.gpus)
+    shares_projection = facts.shared_kv_projection and group.kind is LayerKind.FULL
     # Queries, keys and values: as projected, and in float32 their direction, norm and rotation; else rotated only.
     of_head = element + 3 * _FLOAT32 if engine.float32_heads else 2 * element
-    projected = run.positions * (heads + 2 * kv_heads) * group.head_dim * of_head
+    projected = run.positions * (heads + (1 if shares_projection else 2) * kv_heads) * group.head_dim * of_head
     gathered = 2 * run.positions * heads * group.head_dim * element
     rows = 1 if engine.rows_attend_alone else run.rows
     keys = rows * _kept(group, load, engine, run.queries)
     repeated = 2 * keys * heads * group.head_dim * element if heads > kv_heads else 0
-    if engine.rows_attend_alone:
-        # Heads wider than 256, or a mask, leave torch nothing but to write the scores down.
-        return projected + gathered + repeated + keys * run.queries * heads * (element + _FLOAT32)
-    joined = 2 * keys * kv_heads * group.head_dim * element  # rows whose slots have holes between them are copied
+    scores = keys * run.queries * heads * (element + _FLOAT32) if engine.writes_scores else 0
     mask = keys * run.queries * (1 + element)  # bool, and as what is added to the scores
-    return projected + gathered + repeated + joined + mask
+    joined = 0
+    if not engine.rows_attend_alone:  # rows whose slots have holes between them are copied
+        joined = 2 * keys * kv_heads * group.head_dim * element
+    return projected + gathered + repeated + joined + max(scores, mask)
 
 
 def _experts(facts: ModelFacts, load: Workload, positions: int) -> int:

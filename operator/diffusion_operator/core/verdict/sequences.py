@@ -10,7 +10,8 @@ from math import exp, lgamma, log, log1p, pi, sqrt
 
 # ln B(½, ½), the normaliser of the arcsine prior.
 _LOG_PRIOR = log(pi)
-_HALVINGS = 40
+_STEPS = 50
+_CLOSE = 1e-12
 
 
 def mean_radius(*, count: float, variance: float, alpha: float, tuned_for: float) -> float:
@@ -37,22 +38,28 @@ def proportion_interval(*, events: float, count: float, alpha_below: float, alph
     """
     misses = count - events
     mixture = lgamma(events + 0.5) + lgamma(misses + 0.5) - lgamma(count + 1) - _LOG_PRIOR
-    best = events / count
-    lower = _crossing(events, misses, level=mixture + log(alpha_below), outside=0.0, inside=best) if events else 0.0
-    upper = _crossing(events, misses, level=mixture + log(alpha_above), outside=1.0, inside=best) if misses else 1.0
-    return lower, upper
+    lower = _lower(events, misses, level=mixture + log(alpha_below))
+    return lower, 1 - _lower(misses, events, level=mixture + log(alpha_above))
 
 
-def _crossing(events: float, misses: float, *, level: float, outside: float, inside: float) -> float:
-    """Where the log-likelihood, which falls from `inside` to `outside`, passes `level`. Errs to the outside."""
-    for _ in range(_HALVINGS):
-        middle = (outside + inside) / 2
-        likelihood = (events * log(middle) if events else 0.0) + (misses * log1p(-middle) if misses else 0.0)
-        if likelihood < level:
-            outside = middle
-        else:
-            inside = middle
-    return outside
+def _lower(events: float, misses: float, *, level: float) -> float:
+    """The smaller of the two p at which the log-likelihood is at `level`.
+
+    Newton's steps in u = ln p. The log-likelihood is concave in u, so from the left they never pass the bound: where they
+    stop early, the interval is a little too wide. The first u is left of it, since the misses only lower the likelihood.
+    """
+    if not events:
+        return 0.0
+    u = level / events
+    for _ in range(_STEPS):
+        p = exp(u)
+        step = (level - events * u - (misses * log1p(-p) if misses else 0.0)) / (
+            events - misses * p / (1 - p) if misses else events
+        )
+        u += step
+        if step < _CLOSE:
+            break
+    return exp(u)
 
 
 def spent(alpha: float, *, index: int) -> float:

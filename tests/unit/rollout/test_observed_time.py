@@ -1,0 +1,75 @@
+"""What time counts."""
+
+from datetime import timedelta
+
+import pytest
+from diffusion_operator.core.rollout import Run, resumed_runs
+
+from .builders import LOOK, NO_DATA, PACE, START, STEP, observed
+
+
+def test_a_look_is_not_a_write() -> None:
+    rollout = observed()
+    before = rollout.state
+    rollout.look()
+    rollout.look()
+    assert rollout.state is before
+
+
+def test_counted_time_is_written_now_and_then() -> None:
+    rollout = observed()
+    before = rollout.state
+    rollout.looks(PACE.checkpoint_seconds + LOOK)
+    assert rollout.state is not before
+    assert rollout.state.canary is not None
+    assert rollout.state.canary.observed_seconds >= PACE.checkpoint_seconds - LOOK
+
+
+def test_what_was_counted_is_written_when_it_stops() -> None:
+    rollout = observed().looks(2 * LOOK)
+    rollout.data = NO_DATA
+    rollout.look()
+    assert rollout.state.canary is not None
+    assert rollout.state.canary.observed_seconds == pytest.approx(2 * LOOK, abs=1)
+
+
+def test_a_write_that_was_lost_counts_nothing_twice() -> None:
+    rollout = observed().looks(2 * LOOK)
+    runs, state = rollout.runs, rollout.state
+    rollout.looks(PACE.checkpoint_seconds)
+    assert rollout.state is not state
+    written = rollout.state.canary
+    rollout.runs = runs  # the process never heard that its write was taken
+    rollout.look(1)
+    assert rollout.state.canary is not None
+    assert written is not None
+    assert rollout.state.canary.observed_seconds - written.observed_seconds < 2 * LOOK
+
+
+@pytest.mark.parametrize("jump", [-1e7, -60.0, 1e7])
+def test_a_clock_that_jumps_gives_no_time_away(jump: float) -> None:
+    rollout = observed().looks(STEP / 2)
+    rollout.now += timedelta(seconds=jump)
+    rollout.look()
+    assert rollout.weights() == {"new": 40}
+    for _ in range(3):
+        rollout.look()
+    assert rollout.weights() == {"new": 40}
+    assert rollout.looks(2 * STEP).weights() != {"new": 40}, "and does not stop it for ever"
+
+
+def test_a_process_that_takes_over_goes_on_where_the_other_ended() -> None:
+    rollout = observed().looks(STEP - 3 * LOOK)
+    alive_until = rollout.now
+    assert rollout.state.canary is not None
+    rollout.runs = resumed_runs(rollout.state, alive_since=START, alive_until=alive_until)
+    assert isinstance(rollout.runs["new"], Run)
+    rollout.look(3600)
+    rollout.looks(2 * LOOK)
+    assert rollout.weights() == {"new": 40}
+    assert rollout.looks(2 * LOOK).weights() == {"new": 70}
+
+
+def test_a_record_that_began_after_the_last_account_proves_nothing() -> None:
+    rollout = observed().looks(STEP / 2)
+    assert resumed_runs(rollout.state, alive_since=rollout.now, alive_until=rollout.now) == {}

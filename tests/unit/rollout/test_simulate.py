@@ -1,0 +1,118 @@
+"""`diffusion-operator simulate`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from diffusion_operator.shell.cli import main
+
+MANIFEST = """\
+apiVersion: serving.diffusion-operator.dev/v1alpha1
+kind: DiffusionModel
+metadata: {name: storyteller}
+spec:
+  model: {source: file:///models/storyteller}
+  fallback: {model: {source: file:///models/storyteller-ar}}
+  scoring: {samplePercent: 100}
+  rollout: {initialPercent: 30, stepPercent: 35}
+"""
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    path = tmp_path / "dm.yaml"
+    path.write_text(MANIFEST)
+    return path
+
+
+def simulate(manifest: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["simulate", "-f", str(manifest), "--requests-per-day", "20000", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+ENDS = {"healthy": "promoted", "regressed": "rolled_back", "slow": "rolled_back", "silent": "held"}
+
+
+@pytest.mark.parametrize(("scenario", "end"), ENDS.items(), ids=ENDS.keys())
+def test_each_scenario_ends_as_it_should(
+    scenario: str, end: str, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(simulate(manifest, capsys, "--scenario", scenario, "--output", "json"))
+    assert found["runs"] == found[end] == 1
+    assert (found["days"]["median"] is None) == (end == "held")
+
+
+def test_noise_neither_rolls_back_nor_hurries(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(simulate(manifest, capsys, "--scenario", "noisy", "--output", "json"))
+    assert found["rolled_back"] == 0
+    assert found["promoted"] == 0 or found["days"]["median"] > 3
+
+
+def test_the_same_seed_plays_the_same_rollouts(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other, third = (
+        simulate(manifest, capsys, "--scenario", "regressed", "--seed", seed)
+        for seed in ("7", "7", "8")
+    )
+    assert one == other
+    assert one != third
+
+
+def test_effects_can_be_set(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(simulate(manifest, capsys, "--repetition", "0.4", "--runs", "2", "--output", "json"))
+    assert found["rolled_back_by"] == {"repetitionRate": 2}
+    assert found["rolled_back_at_percent"] == {"30": 2}
+
+
+def test_one_run_tells_its_story(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = simulate(manifest, capsys)
+    assert "RolloutStarted" in told
+    assert "goes from 30% to 65%" in told
+    assert "Promoted after" in told
+
+
+BAD = {
+    "no file": (None, "cannot be read"),
+    "no YAML": ("a: [", "is not YAML"),
+    "something else": ("kind: Pod", "there is none"),
+    "two of them": (
+        MANIFEST + "---\n" + MANIFEST.replace("name: storyteller", "name: other"),
+        "choose one with --name",
+    ),
+    "no spec": (MANIFEST.split("spec:")[0], "has no spec"),
+    "a gate that does not exist": (
+        MANIFEST.replace("stepPercent: 35", "gates: {toxicity: {max: 1}}"),
+        "spec.rollout.gates.toxicity: there is no such field; there are errorRate, latencyRatio",
+    ),
+    "a value out of range": (MANIFEST.replace("stepPercent: 35", "stepPercent: 0"), "spec.rollout.stepPercent"),
+    "a duration that is none": (
+        MANIFEST.replace("stepPercent: 35", "stepDuration: 1d"),
+        "'1d' is not a duration: write whole numbers",
+    ),
+    "paused": (MANIFEST.replace("stepPercent: 35", "paused: true"), "set it to false"),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), BAD.values(), ids=BAD.keys())
+def test_a_bad_file_is_told_what_is_bad(
+    text: str | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dm.yaml"
+    if text is not None:
+        path.write_text(text)
+    assert main(["simulate", "-f", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert str(path) in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["--repetition", "15"], "from 0 to 1"), (["--runs", "0"], "whole number"), (["--perplexity-ratio", "nan"], "no")],
+)
+def test_a_bad_number_is_refused(
+    arguments: list[str], says: str, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", "-f", str(manifest), *arguments])
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
