@@ -3,6 +3,7 @@
 And what Python costs: a step of a model of as many layers in which there is next to nothing to compute.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ class Sample:
     """The same work by the engine and by matrix products alone; all in seconds."""
 
     engine: float
+    engine_cpu: float
     products: float
     products_with_weights: float  # without those of attention, which have no weights
     loop: float  # per step, outside of the passes: batching, text, events
@@ -81,6 +83,7 @@ def _measure(rows: int, products: list[Product], *, runs: int, guard: LoadGuard,
         "engine_seconds": Tally.of([sample.engine for sample in samples]),
         "products_seconds": Tally.of([sample.products for sample in samples]),
         "share": Tally.of([sample.share for sample in samples]),
+        "share_of_cpu_time": Tally.of([sample.products / sample.engine_cpu for sample in samples]),
         "share_with_weights": Tally.of([sample.products_with_weights / sample.engine for sample in samples]),
         "gigaflops": Tally.of([operations / sample.products / 1e9 for sample in samples]),
         "loop_seconds": Tally.of([sample.loop for sample in samples]),
@@ -108,11 +111,14 @@ def _engine(checkpoint: Path, rows: int) -> Iterator[_Recorded]:
 def _sample(full: _Recorded, empty: _Recorded, products: list[Product], *, rows: int) -> Sample:
     """Products before and after the engine: the better of them is the bound, so a slow moment makes it no easier."""
     before = gemm.time_shapes(products)
+    started = time.process_time()
     done = scaling.run(full.engine, full.recorder, rows=rows, tokens=TOKENS)
+    engine_cpu = time.process_time() - started
     after = gemm.time_shapes(products)
     timed = {shape: min(before[shape], after[shape]) for shape in before}
     return Sample(
         engine=rows * TOKENS / done.tokens_per_second,
+        engine_cpu=engine_cpu,
         products=gemm.seconds(products, timed),
         products_with_weights=gemm.seconds([product for product in products if product.batch == 1], timed),
         loop=done.loop_seconds,

@@ -129,7 +129,7 @@ def start_vllm(checkpoint: Path, *, placement: Placement, rows: int) -> HttpServ
             "DO_NOT_TRACK": "1",
             "VLLM_CACHE_ROOT": str(paths.BENCH / "vllm-cache"),
         },
-        ends_with_pipe=False,
+        speaks_lines=False,
     )
     try:
         process.wait_until(

@@ -27,7 +27,8 @@ class Pinned:
     name: str
     popen: "subprocess.Popen[str]"
     log: Path
-    ends_with_pipe: bool
+    speaks_lines: bool
+    _stopped: bool = False
 
     @classmethod
     def start(
@@ -37,11 +38,12 @@ class Pinned:
         *,
         placement: Placement,
         environment: Mapping[str, str] | None = None,
-        ends_with_pipe: bool = True,
+        speaks_lines: bool = True,
     ) -> "Pinned":
         """Start `command` on the server cores, after ending what an interrupted benchmark left under the same name.
 
-        `ends_with_pipe`: it ends by itself, and all that it has started, when its standard input is closed.
+        `speaks_lines`: it takes questions from its standard input and answers on its standard output, and it ends by itself, with all that it
+        has started, when its input is closed. The output of others is log as well: a pipe that nobody reads would block them.
         """
         end_leftover(name)
         paths.LOGS.mkdir(parents=True, exist_ok=True)
@@ -50,15 +52,15 @@ class Pinned:
         with log.open("wb") as output:
             popen = subprocess.Popen(
                 ["taskset", "-c", placement.server_list, *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=subprocess.PIPE if speaks_lines else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if speaks_lines else output,
                 stderr=output,
                 text=True,
                 env=os.environ | threads_environment(placement) | dict(environment or {}),
                 start_new_session=True,
             )
         _pid_file(name).write_text(json.dumps({"pid": popen.pid, "started": _start_time(popen.pid)}))
-        return cls(name=name, popen=popen, log=log, ends_with_pipe=ends_with_pipe)
+        return cls(name=name, popen=popen, log=log, speaks_lines=speaks_lines)
 
     @property
     def pid(self) -> int:
@@ -104,12 +106,13 @@ class Pinned:
 
     def stop(self) -> None:
         """End it and all that it started. May be called again."""
-        if self.popen.stdout is not None and self.popen.stdout.closed:
+        if self._stopped:
             return
+        self._stopped = True
         if self.popen.stdin is not None:
             with suppress(BrokenPipeError):
                 self.popen.stdin.close()
-        if self.ends_with_pipe:
+        if self.speaks_lines:
             with suppress(subprocess.TimeoutExpired):
                 self.popen.wait(_END_SECONDS)
         _end_session(self.popen.pid, ended=lambda: self.popen.poll() is not None)

@@ -44,6 +44,13 @@ def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_process_and_its_children_stay_on_its_cores(start: Start) -> None:
     code = "import os, subprocess, sys; print(subprocess.check_output([sys.executable, '-c', 'import os; print(os.sched_getaffinity(0))'], text=True))"
     process = start(code)
@@ -62,7 +69,7 @@ def test_a_process_that_ends_instead_of_answering_is_reported_with_its_log(start
 
 
 def test_a_process_that_is_silent_is_not_waited_for_any_longer(start: Start) -> None:
-    process = start("import time; time.sleep(60)", ends_with_pipe=False)
+    process = start("import sys; sys.stdin.read()")
     with pytest.raises(BenchmarkError, match="x was silent for 0 s instead of an answer"):
         process.ask({}, seconds=0.1)
 
@@ -73,16 +80,20 @@ def test_waiting_ends_when_the_process_does(start: Start) -> None:
         process.wait_until(lambda: False, what="health", seconds=60)
 
 
-def test_stopping_ends_the_whole_tree_even_when_it_ignores_the_signal(start: Start) -> None:
-    code = "import signal, subprocess, sys; signal.signal(signal.SIGTERM, signal.SIG_DFL); child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)'], stdout=subprocess.PIPE); child.stdout.readline(); print(child.pid, flush=True); child.wait()"
-    process = start(code, ends_with_pipe=False)
-    child = int(process.read_line(what="a PID", seconds=20))
+def test_stopping_ends_the_whole_tree_even_when_it_ignores_the_signal(start: Start, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    stubborn = f"import os, pathlib, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); pathlib.Path({str(note)!r}).write_text(str(os.getpid())); time.sleep(60)"
+    process = start(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {stubborn!r}])", speaks_lines=False)
+    eventually(lambda: note.exists() and note.read_text() != "")
     process.stop()
     assert not is_running(process.pid)
-    deadline = time.monotonic() + 10
-    while is_running(child):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    eventually(lambda: not is_running(int(note.read_text())))
+
+
+def test_what_a_server_prints_is_in_its_log(start: Start) -> None:
+    process = start("print('x' * 100_000, 'listening', flush=True)", speaks_lines=False)
+    eventually(lambda: process.popen.poll() == 0)
+    assert "x listening\n" in process.log_end()
 
 
 def test_a_process_that_ends_with_its_pipe_cleans_up_first(start: Start, tmp_path: Path) -> None:
@@ -93,9 +104,8 @@ def test_a_process_that_ends_with_its_pipe_cleans_up_first(start: Start, tmp_pat
 
 
 def test_what_an_interrupted_benchmark_left_is_ended_by_the_next(start: Start) -> None:
-    left = start("import time; print(1, flush=True); time.sleep(60)", ends_with_pipe=False)
-    left.read_line(what="a sign of life", seconds=20)
-    again = start("import time; time.sleep(60)", ends_with_pipe=False)
+    left = start("import time; time.sleep(60)", speaks_lines=False)
+    again = start("import time; time.sleep(60)", speaks_lines=False)
     assert left.popen.wait(20) != 0
     assert is_running(again.pid)
 
