@@ -1,0 +1,67 @@
+"""What only an AR worker does: log-probabilities, penalties and scores, through a real Triton."""
+
+import asyncio
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+
+from tests.engine.checkpoints import save_llama
+from tests.triton.worker import SLOTS, Call, Worker, request, write_config
+
+SCORE = {"type": "score", "request_id": "s", "prompt": "the fox", "completion": " and the hen"}
+
+
+@pytest.fixture(scope="module")
+def ar_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    folder: Path = tmp_path_factory.mktemp("ar")
+    save_llama(folder / "checkpoint")
+    config = write_config(folder / "config", checkpoint=folder / "checkpoint", kind="ar", sampler={})
+    worker = Worker.start(config=config, folder=folder)
+    try:
+        worker.wait_until_ready()
+        yield worker
+    finally:
+        worker.stop()
+
+
+async def test_log_probabilities_and_penalties(ar_worker: Worker) -> None:
+    asked = request(max_tokens=6, logprobs=2, frequency_penalty=1.0, logit_bias={"1": -100})
+    *blocks, finish = await Call(ar_worker, asked).answer()
+    assert isinstance(finish, FinishEvent)
+    tokens = [token for block in blocks if isinstance(block, BlockEvent) for token in block.logprobs or []]
+    assert len(tokens) == finish.completion_tokens == 6
+    assert all(len(token.top) == 2 and token.logprob <= 0 for token in tokens)
+    (error,) = await Call(ar_worker, request(logit_bias={"99999": 1})).answer()
+    assert isinstance(error, ErrorEvent)
+    assert (error.code, error.param) == ("invalid_request", "logit_bias")
+
+
+async def test_scores_come_beside_answers_and_are_counted_apart(ar_worker: Worker) -> None:
+    requests = ar_worker.metric("dlm_requests_total")
+    answers = [Call(ar_worker, request(max_tokens=64, seed=seed, logit_bias={"1": -100})) for seed in range(SLOTS)]
+    scores = [Call(ar_worker, SCORE | {"include_eos": eos}) for eos in (False, True)]
+    answered = await asyncio.gather(*(call.answer() for call in answers))
+    (plain,), (with_eos,) = await asyncio.gather(*(call.answer() for call in scores))
+    assert isinstance(plain, ScoreEvent)
+    assert isinstance(with_eos, ScoreEvent)
+    assert with_eos.tokens == plain.tokens + 1
+    assert 1 < math.exp(plain.nll / plain.tokens) < math.inf
+    assert all(isinstance(events[-1], FinishEvent) for events in answered)
+    ar_worker.wait_for_metric("dlm_scores_total", 2, outcome="scored")
+    ar_worker.wait_for_metric("dlm_requests_total", requests + SLOTS)
+
+
+async def test_a_text_that_cannot_be_scored_is_refused_by_name(ar_worker: Worker) -> None:
+    for change, param in (({"completion": ""}, "completion"), ({"surprise": 1}, "surprise")):
+        (error,) = await Call(ar_worker, SCORE | change).answer()
+        assert isinstance(error, ErrorEvent)
+        assert (error.code, error.param) == ("invalid_request", param)
+
+
+async def test_a_diffusion_worker_scores_nothing(worker: Worker) -> None:
+    (error,) = await Call(worker, SCORE).answer()
+    assert isinstance(error, ErrorEvent)
+    assert error.code == "invalid_request"
