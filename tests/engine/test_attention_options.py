@@ -64,7 +64,7 @@ def test_a_limited_layer_sees_and_holds_the_sink_and_the_window_and_nothing_else
     # The full layer is the last one, so that the limit changes none of the keys: take them from the dense model.
     cache = diffusion_model.new_cache(max_rows=1)
     diffusion_model.encode(cache, [cache.take_slot()], [0], [prompt])
-    full = cache.reserve(0, 100, CANVAS)[-1]
+    full = cache.reserve(0, 100, CANVAS).layers[-1]
     full.tokens = torch.cat([full.tokens[:, :, :sink], full.tokens[:, :, 100 - window :]], dim=2)
     full.dropped = 100 - window - sink
     soft = diffusion_model.no_soft_embedding()[None]
@@ -109,7 +109,7 @@ def test_hidden_tokens_have_no_part_in_the_logits(
 
     before = logits(hidden)
     all_seen = logits(0)
-    for layer in cache.reserve(0, 60, CANVAS):  # whatever stands where it may not look
+    for layer in cache.reserve(0, 60, CANVAS).layers:  # whatever stands where it may not look
         for index in range(60 - layer.dropped):
             sink = 0 if limit is None or layer.tokens.shape[1] != 1 else limit[1]
             position = index if index < sink else index + layer.dropped

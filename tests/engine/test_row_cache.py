@@ -23,7 +23,7 @@ def cache_of(*layers: LayerShape, max_rows: int = 3) -> RowCache:
 
 def append(cache: RowCache, slot: int, length: int, new: int) -> None:
     """Write `new` tokens whose keys and values are their positions."""
-    for layer in cache.reserve(slot, length, new):
+    for layer in cache.reserve(slot, length, new).layers:
         at = length - layer.dropped
         positions = torch.arange(length, length + new, dtype=torch.float32)
         layer.tokens[:, :, at : at + new] = positions[:, None]
@@ -33,7 +33,7 @@ def positions_held(cache: RowCache, slot: int, length: int) -> list[list[int]]:
     """Which tokens each layer of a row holds, from what is written there."""
     return [
         layer.tokens[0, 0, : length - layer.dropped, 0].to(torch.int64).tolist()
-        for layer in cache.reserve(slot, length, CANVAS)
+        for layer in cache.reserve(slot, length, CANVAS).layers
     ]
 
 
@@ -105,7 +105,7 @@ def test_a_pass_that_failed_can_be_tried_again() -> None:
     cache = cache_of(SLIDING, LIMITED)
     slot = cache.take_slot()
     append(cache, slot, 0, 60)
-    for layer in cache.reserve(slot, 60, CANVAS):
+    for layer in cache.reserve(slot, 60, CANVAS).layers:
         layer.tokens[:, :, 60 - layer.dropped :] = -1  # the pass wrote something, then raised
     append(cache, slot, 60, CANVAS)
     everything = list(range(76))

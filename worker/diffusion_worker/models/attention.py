@@ -4,7 +4,7 @@ No row is padded to another's length, and no row's result depends on another. Th
 one row behind the other: [T, …] with T = Σ tokens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,8 +15,8 @@ from diffusion_worker.models.row_cache import KEY_MULTIPLE, LayerStorage, Reach,
 
 
 @dataclass(frozen=True)
-class _View:
-    """How one row uses the storage of the layers of one reach, in one pass."""
+class _Sight:
+    """Where one row writes and reads in the storage of the layers of one reach, in one pass."""
 
     write_at: int
     write_end: int
@@ -28,16 +28,35 @@ class _View:
 
 
 @dataclass(frozen=True)
-class _RowPass:
-    tokens: slice  # of the packed ones
-    storage: list[LayerStorage]
-    views: dict[Reach, _View]
+class _View:
+    """The same as views of one layer's storage."""
 
-    def write(self, layer: int, view: _View, k: torch.Tensor, v: torch.Tensor) -> None:
-        """Store this row's part of k and v [T, Hk, D]."""
-        new = self.storage[layer].tokens[:, :, view.write_at : view.write_end]
-        new[0] = k[self.tokens].transpose(0, 1)
-        new[1] = v[self.tokens].transpose(0, 1)
+    new_keys: torch.Tensor  # [Q, Hk, D], to be written
+    new_values: torch.Tensor
+    seen: torch.Tensor  # [2, 1, Hk, K, D]: keys, values
+    first: torch.Tensor | None  # the same of the first token, when it is not the first of those seen
+    mask: torch.Tensor | None
+    is_causal: bool
+
+    @classmethod
+    def of(cls, tokens: torch.Tensor, sight: _Sight) -> "_View":
+        """Of a layer's `tokens` [2, Hk, capacity, D]."""
+        new = tokens[:, :, sight.write_at : sight.write_end].transpose(1, 2)
+        return cls(
+            new_keys=new[0],
+            new_values=new[1],
+            seen=tokens[:, None, :, sight.hidden_until : sight.read_end],
+            first=tokens[:, None, :, :1] if sight.first_stays else None,
+            mask=sight.mask,
+            is_causal=sight.is_causal,
+        )
+
+    def attend(self, q: torch.Tensor) -> torch.Tensor:
+        """What each query of q [1, Hq, Q, D] gathers, in the same shape. No scaling."""
+        seen = self.seen if self.first is None else torch.cat([self.first, self.seen], dim=3)
+        return scaled_dot_product_attention(
+            q, seen[0], seen[1], attn_mask=self.mask, is_causal=self.is_causal, scale=1.0, enable_gqa=True
+        )
 
 
 class AttentionPass:
@@ -58,55 +77,51 @@ class AttentionPass:
         causal: bool,
         visible_from: Sequence[int] | None = None,
     ) -> None:
-        self._shapes = cache.layers
-        reaches = {shape.reach: layer for layer, shape in enumerate(cache.layers)}
-        self._rows = []
-        start = 0
-        for i, (slot, length, count) in enumerate(zip(slots, lengths, counts, strict=True)):
-            storage = cache.reserve(slot, length, count)
-            hidden = visible_from[i] if visible_from is not None else 0
-            views = {
-                reach: _view(reach, storage[layer], length, count, causal=causal, hidden=hidden, like=cache)
-                for reach, layer in reaches.items()
-            }
-            self._rows.append(_RowPass(slice(start, start + count), storage, views))
-            start += count
+        self._counts = list(counts)
+        hidden = [0] * len(slots) if visible_from is None else visible_from
+        self._rows = [_plan(cache, *row, causal=causal) for row in zip(slots, lengths, counts, hidden, strict=True)]
 
     def store(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
         """Only store k and v [T, Hk, D]: all that the encoder's last layer is for."""
-        for row in self._rows:
-            row.write(layer, row.views[self._shapes[layer].reach], k, v)
+        for row, keys, values in zip(
+            self._rows, torch.split(k, self._counts), torch.split(v, self._counts), strict=True
+        ):
+            row[layer].new_keys.copy_(keys)
+            row[layer].new_values.copy_(values)
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Store k and v [T, Hk, D]; returns what each query of q [T, Hq, D] gathers, [T, Hq · D]. No scaling."""
+        counts = self._counts
         gathered = torch.empty_like(q)
-        for row in self._rows:
-            view = row.views[self._shapes[layer].reach]
-            row.write(layer, view, k, v)  # at once: the same slot may be there again, with another canvas
-            keys, values = _visible(row.storage[layer].tokens, view)
-            row_gathers = scaled_dot_product_attention(
-                q[row.tokens].transpose(0, 1)[None],
-                keys[None],
-                values[None],
-                attn_mask=view.mask,
-                is_causal=view.is_causal,
-                scale=1.0,
-                enable_gqa=True,
-            )
-            gathered[row.tokens] = row_gathers[0].transpose(0, 1)
+        queries, outputs = (torch.split(x.transpose(0, 1)[None], counts, dim=2) for x in (q, gathered))
+        parts = zip(self._rows, queries, torch.split(k, counts), torch.split(v, counts), outputs, strict=True)
+        for row, query, keys, values, output in parts:
+            view = row[layer]
+            view.new_keys.copy_(keys)  # row by row: the same slot may be there again, with another canvas
+            view.new_values.copy_(values)
+            output.copy_(view.attend(query))
         return gathered.view(len(q), -1)
 
 
-def _visible(stored: torch.Tensor, view: _View) -> Iterator[torch.Tensor]:
-    seen = stored[:, :, view.hidden_until : view.read_end]
-    if view.first_stays:
-        seen = torch.cat([stored[:, :, :1], seen], dim=2)
-    return iter(seen)
+def _plan(cache: RowCache, slot: int, length: int, count: int, hidden: int, *, causal: bool) -> list[_View]:
+    """Views of all layers of a row. They stay as they are for all steps of a canvas, and so are kept."""
+    row = cache.reserve(slot, length, count)
+    key = (causal, hidden)
+    if key not in row.plans:
+        sights = {
+            shape.reach: _sight(shape.reach, layer, length, count, causal=causal, hidden=hidden, like=cache)
+            for shape, layer in zip(cache.layers, row.layers, strict=True)
+        }
+        row.plans[key] = [
+            _View.of(layer.tokens, sights[shape.reach]) for shape, layer in zip(cache.layers, row.layers, strict=True)
+        ]
+    plan: list[_View] = row.plans[key]
+    return plan
 
 
-def _view(
+def _sight(
     reach: Reach, storage: LayerStorage, length: int, count: int, *, causal: bool, hidden: int, like: RowCache
-) -> _View:
+) -> _Sight:
     at = length - storage.dropped
     # Tokens 0 … sink-1 are stored at their own index, later ones `dropped` places further to the front.
     hidden_until = hidden if hidden <= reach.sink else max(reach.sink, hidden - storage.dropped)
@@ -124,7 +139,7 @@ def _view(
     elif like.device.type == "cpu":
         padded = min(rounded_up(keys, KEY_MULTIPLE), keys + storage.capacity - end)
         mask = _padding_mask(keys, padded, like.dtype)
-    return _View(
+    return _Sight(
         write_at=at,
         write_end=end,
         hidden_until=hidden_until,

@@ -7,6 +7,7 @@ what they cannot see any more; all of a row's memory is free when the row ends.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -63,9 +64,12 @@ class LayerStorage:
 
 
 @dataclass
-class _Row:
+class RowStorage:
+    """All layers of one row."""
+
     layers: list[LayerStorage]
     ready: tuple[int, int] = (-1, -1)  # (length, new) that `reserve` has prepared
+    plans: dict[object, Any] = field(default_factory=dict)  # what passes found out, as long as nothing moves
 
 
 @dataclass
@@ -77,14 +81,14 @@ class RowCache:
     dtype: torch.dtype
     device: torch.device
     canvas_length: int
-    _rows: list[_Row] = field(default_factory=list)  # at the index of their slot
+    _rows: list[RowStorage] = field(default_factory=list)  # at the index of their slot
     _peak: CacheBytes = CacheBytes(full=0, sliding=0)
 
     def take_slot(self) -> int:
         """The next free slot. It holds no memory yet."""
         if len(self._rows) == self.max_rows:
             raise RuntimeError(f"all {self.max_rows} slots of the cache are taken")
-        self._rows.append(_Row([LayerStorage(self._empty(shape, 0)) for shape in self.layers]))
+        self._rows.append(RowStorage([LayerStorage(self._empty(shape, 0)) for shape in self.layers]))
         return len(self._rows) - 1
 
     def free_slot(self, slot: int) -> int | None:
@@ -117,21 +121,22 @@ class RowCache:
         """The most bytes held at once, all kinds together, since the cache was made."""
         return self._peak
 
-    def reserve(self, slot: int, length: int, new: int) -> list[LayerStorage]:
-        """Make room for `new` tokens behind the `length` that the row has; returns its layers' storage.
+    def reserve(self, slot: int, length: int, new: int) -> RowStorage:
+        """Make room for `new` tokens behind the `length` that the row has.
 
         Drops what no later token can see. What a token at `length` sees stays as it was, so that a pass that fails can
         be tried again.
         """
         row = self._rows[slot]
         if row.ready != (length, new):
+            row.plans.clear()
             for shape, layer in zip(self.layers, row.layers, strict=True):
                 self._make_room(shape, layer, length, new)
             row.ready = (length, new)
             now = self.nbytes
             if now.total > self._peak.total:
                 self._peak = now
-        return row.layers
+        return row
 
     def _make_room(self, shape: LayerShape, layer: LayerStorage, length: int, new: int) -> None:
         dropped = max(layer.dropped, shape.reach.dropped(length))
