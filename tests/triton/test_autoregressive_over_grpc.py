@@ -42,6 +42,8 @@ async def test_log_probabilities_and_penalties(ar_worker: Worker) -> None:
 async def test_scores_come_beside_answers_and_are_counted_apart(ar_worker: Worker) -> None:
     requests = ar_worker.metric("dlm_requests_total")
     answers = [Call(ar_worker, request(max_tokens=64, seed=seed, logit_bias={"1": -100})) for seed in range(SLOTS)]
+    for answer in answers:
+        await answer.next()
     scores = [Call(ar_worker, SCORE | {"include_eos": eos}) for eos in (False, True)]
     answered = await asyncio.gather(*(call.answer() for call in answers))
     (plain,), (with_eos,) = await asyncio.gather(*(call.answer() for call in scores))
