@@ -4,9 +4,7 @@ import logging
 import sys
 
 import structlog
-
-# Without the values of local variables, which structlog shows by default: among them are prompts.
-_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+from diffusion_worker.log_lines import renderers
 
 
 def configure(*, log_format: str, level: str) -> None:
@@ -17,11 +15,6 @@ def configure(*, log_format: str, level: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    renderer: list[structlog.typing.Processor] = (
-        [_TRACEBACKS, structlog.processors.JSONRenderer()]
-        if log_format == "json"
-        else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -32,7 +25,10 @@ def configure(*, log_format: str, level: str) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *renderers(json=log_format == "json"),
+            ],
         )
     )
     root = logging.getLogger()

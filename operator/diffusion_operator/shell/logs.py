@@ -4,9 +4,7 @@ import logging
 import sys
 
 import structlog
-
-# Without the values of local variables, which structlog shows by default: among them is the token for the API server.
-_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+from diffusion_worker.log_lines import renderers
 
 
 def configure(*, json: bool, level: str) -> None:
@@ -17,16 +15,11 @@ def configure(*, json: bool, level: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    renderer: list[structlog.types.Processor] = (
-        [_TRACEBACKS, structlog.processors.JSONRenderer()]
-        if json
-        else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers(json=json)],
         )
     )
     root = logging.getLogger()

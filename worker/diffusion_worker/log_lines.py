@@ -1,0 +1,13 @@
+"""How the gateway and the operator render a line of their logs. One place, because of what no traceback may show."""
+
+import structlog
+
+# Without the values of local variables, which structlog shows by default: among them are prompts, and the token for the API server.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
+
+def renderers(*, json: bool) -> list[structlog.typing.Processor]:
+    """The last processors: one JSON object per line for machines, or text for people."""
+    if json:
+        return [_TRACEBACKS, structlog.processors.JSONRenderer()]
+    return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
