@@ -1,7 +1,8 @@
-"""Keys and values of all rows in flight, in slots.
+"""Keys and values of autoregressive rows, in slots of one storage that transformers' layers read as a batch.
 
 Rows take the slots 0 … n-1 without holes, so that a pass over all rows sees a view of the storage, not a copy. Slots
-are padded on the right up to the longest row; masks hide the padding. The storage grows with the longest row.
+are padded on the right up to the longest row; masks hide the padding. The storage grows with the number of rows and
+with the longest of them, and goes when the last row ends. Diffusion models have a cache of their own: `row_cache`.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,13 @@ class KVCache:
     max_rows: int
     max_length: int
     rows: int = 0
+    peak_nbytes: int = 0  # the most bytes held at once
     _layers: list[_LayerStorage] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now, padding included."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._layers)
 
     def take_slot(self) -> int:
         """The next free slot. Its content is zero."""
@@ -39,12 +46,18 @@ class KVCache:
     def free_slot(self, slot: int) -> int | None:
         """Give a slot back. The last row moves into the hole: the slot it had is returned, None when nothing moved."""
         last = self.rows - 1
+        if last == 0:
+            self._layers.clear()
         for layer in self._layers:
             for storage in (layer.keys, layer.values):
-                if slot != last:
+                is_stored = last < len(storage)  # not so when it has been in no pass yet
+                if slot != last and is_stored:
                     storage[slot] = storage[last]
                 # Padding is masked, but a NaN that a failed row leaves there would get through: 0 · NaN is NaN.
-                storage[last].zero_()
+                if is_stored:
+                    storage[last].zero_()
+                elif slot < len(storage):
+                    storage[slot].zero_()
         self.rows = last
         return last if slot != last else None
 
@@ -56,14 +69,19 @@ class KVCache:
         """Storage of a layer with room for `length` tokens; `like` [B, H, Q, D] shows its shape, type and device."""
         _, heads, _, width = like.shape
         if index == len(self._layers):
-            empty = like.new_zeros(self.max_rows, heads, 0, width)
+            empty = like.new_zeros(0, heads, 0, width)
             self._layers.append(_LayerStorage(keys=empty, values=empty.clone()))
         layer = self._layers[index]
-        capacity = layer.keys.shape[2]
-        if length > capacity:
-            wanted = max(length, capacity + capacity // 2)
-            wanted = min(-(-wanted // _GRANULARITY) * _GRANULARITY, max(self.max_length, length))
-            layer.keys, layer.values = (_grown(old, wanted) for old in (layer.keys, layer.values))
+        slots, _, capacity, _ = layer.keys.shape
+        if self.rows > slots or length > capacity:
+            if self.rows > slots:
+                slots = min(max(self.rows, 2 * slots), self.max_rows)
+            if length > capacity:
+                wanted = max(length, capacity + capacity // 2)
+                wanted = -(-wanted // _GRANULARITY) * _GRANULARITY
+                capacity = min(wanted, max(self.max_length, length))
+            layer.keys, layer.values = (_grown(old, slots, capacity) for old in (layer.keys, layer.values))
+            self.peak_nbytes = max(self.peak_nbytes, self.nbytes)
         return layer
 
 
@@ -126,8 +144,8 @@ class CacheView(Cache):
         return storage[self._slots, :, : self._length]
 
 
-def _grown(old: torch.Tensor, capacity: int) -> torch.Tensor:
-    slots, heads, length, width = old.shape
+def _grown(old: torch.Tensor, slots: int, capacity: int) -> torch.Tensor:
+    old_slots, heads, length, width = old.shape
     grown = old.new_zeros(slots, heads, capacity, width)
-    grown[:, :, :length] = old
+    grown[:old_slots, :, :length] = old
     return grown
