@@ -86,10 +86,7 @@ class KVCache:
 
 
 class CacheView(Cache):
-    """The rows of one pass, as transformers' layers want to see them.
-
-    The causal layers write through `update`, the bidirectional ones of DiffusionGemma read `layers[i].keys`.
-    """
+    """The rows of one pass, as transformers' layers want to see them: they write and read through `update`."""
 
     def __init__(self, cache: KVCache, slots: Sequence[int], lengths: Sequence[int]) -> None:
         super().__init__(layers=[])
@@ -128,15 +125,6 @@ class CacheView(Cache):
     def kv_length(self) -> int:
         """K of the keys that `update` returns."""
         return self._length
-
-    def freeze(self) -> "CacheView":
-        """Set `layers` for a pass that only reads: keys and values [B, H, T, D], T the longest row."""
-        self._length = max(self._lengths)
-        self.layers = [
-            _LayerStorage(keys=self._select(layer.keys), values=self._select(layer.values))  # type: ignore[misc]
-            for layer in self._cache._layers
-        ]
-        return self
 
     def _select(self, storage: torch.Tensor) -> torch.Tensor:
         if self._contiguous:
