@@ -169,3 +169,13 @@ def test_a_period_without_enough_samples_goes_on_until_max_hold() -> None:
     step = rollout.state.stable.step
     assert rollout.state.stable.observed_seconds > 2 * STEP
     assert rollout.looks(600).state.stable.step == step + 1  # type: ignore[union-attr]
+
+
+def test_a_rollback_that_must_wait_is_told_whole_in_one_pass() -> None:
+    rollout = observed()
+    rollout.ready.update(ar=0)
+    rollout.ask("abort:1")
+    rollout.look()
+    before = rollout.state
+    rollout.pass_()
+    assert rollout.state == before

@@ -50,8 +50,7 @@ def test_noise_neither_rolls_back_nor_hurries(manifest: Path, capsys: pytest.Cap
 
 def test_the_same_seed_plays_the_same_rollouts(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other, third = (
-        simulate(manifest, capsys, "--scenario", "regressed", "--seed", seed)
-        for seed in ("7", "7", "8")
+        simulate(manifest, capsys, "--scenario", "regressed", "--seed", seed) for seed in ("7", "7", "8")
     )
     assert one == other
     assert one != third

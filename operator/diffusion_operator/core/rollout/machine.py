@@ -49,7 +49,9 @@ def step(
     events = [*asked.events, *(act.events if act else ())]
     if asked.act and act is not asked.act and intent.command:
         events.append(steering.overtaken(intent.command))
-    told = telling.tell(replace(situation, state=act.state) if act else situation, before=before, acted=act is not None)
+    # A rollback that must wait moves no weight: what the look saw is still so.
+    moved = act is not None and act.state.due is None
+    told = telling.tell(replace(situation, state=act.state) if act else situation, before=before, moved=moved)
     state = told.state
     looks = [one for one in (situation.stable, situation.canary) if one]
     is_worth_writing = (
@@ -57,7 +59,7 @@ def step(
     )
     return Decision(
         status=state if is_worth_writing else before,
-        requeue_after=_requeue(state, intent, soon=act is not None or any(one.is_new for one in looks), pace=pace),
+        requeue_after=_requeue(state, intent, soon=moved or any(one.is_new for one in looks), pace=pace),
         events=(*events, *told.events),
         runs={one.watched.revision: one.run for one in looks if one.run},
         verdicts={one.watched.revision: one.verdicts for one in looks},

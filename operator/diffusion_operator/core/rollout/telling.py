@@ -21,10 +21,10 @@ class Told:
     events: tuple[RolloutEvent, ...]
 
 
-def tell(situation: Situation, *, before: RolloutState, acted: bool) -> Told:
-    """Phase, message and gates after a pass. After an act the look is of the past: the next pass tells the rest."""
-    state = situation.state if acted else climbing.renewed(situation)
-    if acted:
+def tell(situation: Situation, *, before: RolloutState, moved: bool) -> Told:
+    """Phase, message and gates after a pass. When a weight moved the look is of the past: the next pass tells the rest."""
+    state = situation.state if moved or situation.state.due else climbing.renewed(situation)
+    if moved:
         situation = _without_looks(situation)
     held = None if situation.is_paused or state.due else hold_reason(situation)
     held_since = None
