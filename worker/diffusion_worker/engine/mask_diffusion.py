@@ -8,7 +8,7 @@ import torch
 from diffusion_worker.config import MaskCache, SamplerConfig, SamplerName, SamplerSettings
 from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.engine.canvas_settings import canvas_settings, refuse_what_needs_one_token_after_another
-from diffusion_worker.engine.masked_answer import HORIZON, MaskedAnswer
+from diffusion_worker.engine.masked_answer import MaskedAnswer
 from diffusion_worker.engine.masked_batch import MaskedBatch, Seen
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
@@ -62,7 +62,7 @@ class MaskDiffusionRunner:
         self._cache = cache
         self._defaults = SamplerDefaults(checkpoint=DEFAULTS, resource=settings, offered=MASK_SAMPLERS)
         self._defaults.settings_for(SamplerSettings())  # finds fault with the resource's settings at start
-        self._block_length = min(settings.canvas_length or DEFAULT_BLOCK_LENGTH, HORIZON)
+        self._block_length = settings.canvas_length or DEFAULT_BLOCK_LENGTH
         self._answers: dict[Row, MaskedAnswer] = {}
 
     @property

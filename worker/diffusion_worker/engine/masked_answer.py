@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from diffusion_worker.engine.row import Row
 from diffusion_worker.models.mask_diffusion import BlockCache, MaskedSequence
 
-HORIZON = 512  # tokens of the answer that a pass sees ahead of what is committed, the block included
+HORIZON = 512  # tokens of the answer that a pass sees after what is committed, unless the block alone is longer
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class MaskedAnswer:
         prompt = self.row.prompt_token_ids
         start = len(prompt) + len(self.committed)
         end = start + len(self.block.token_ids)
-        ahead = min(self.row.max_tokens - len(self.committed), HORIZON) - len(self.block.token_ids)
+        visible = min(self.row.max_tokens - len(self.committed), max(HORIZON, self.block_length))
         return MaskedSequence(
             token_ids=[
                 *(prompt if conditional else [self.mask_token_id] * len(prompt)),
                 *self.committed,
                 *self.block.token_ids,
-                *[self.mask_token_id] * ahead,
+                *[self.mask_token_id] * (visible - len(self.block.token_ids)),
             ],
             start=start,
             end=end,
