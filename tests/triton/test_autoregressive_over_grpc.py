@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+from diffusion_worker.wire import SCORE_PRIORITY, BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
 
 from tests.engine.checkpoints import save_llama
 from tests.triton.worker import SLOTS, Call, Worker, request, write_config
@@ -19,6 +19,9 @@ def ar_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     folder: Path = tmp_path_factory.mktemp("ar")
     save_llama(folder / "checkpoint")
     config = write_config(folder / "config", checkpoint=folder / "checkpoint", kind="ar", sampler={})
+    triton = config / "config.pbtxt"
+    levels = "dynamic_batching { priority_levels: 2 default_priority_level: 1"
+    triton.write_text(triton.read_text().replace("dynamic_batching {", levels))
     worker = Worker.start(config=config, folder=folder)
     try:
         worker.wait_until_ready()
@@ -44,7 +47,7 @@ async def test_scores_come_beside_answers_and_are_counted_apart(ar_worker: Worke
     answers = [Call(ar_worker, request(max_tokens=64, seed=seed, logit_bias={"1": -100})) for seed in range(SLOTS)]
     for answer in answers:
         await answer.next()
-    scores = [Call(ar_worker, SCORE | {"include_eos": eos}) for eos in (False, True)]
+    scores = [Call(ar_worker, SCORE | {"include_eos": eos}, priority=SCORE_PRIORITY) for eos in (False, True)]
     answered = await asyncio.gather(*(call.answer() for call in answers))
     (plain,), (with_eos,) = await asyncio.gather(*(call.answer() for call in scores))
     assert isinstance(plain, ScoreEvent)

@@ -139,7 +139,8 @@ class Worker:
 class Call:
     """One request over gRPC, as the gateway makes it. `answer` reads it to its natural end."""
 
-    def __init__(self, worker: Worker, payload: str | bytes | dict[str, Any]) -> None:
+    def __init__(self, worker: Worker, payload: str | bytes | dict[str, Any], *, priority: int = 0) -> None:
+        self._priority = priority
         self._client = triton.InferenceServerClient(worker.grpc)
         self._payload = json.dumps(payload) if isinstance(payload, dict) else payload
         self._stream: Any = self._client.stream_infer(self._requests())
@@ -148,7 +149,7 @@ class Call:
         tensor = triton.InferInput(REQUEST_TENSOR, [1, 1], "BYTES")
         data = self._payload.encode() if isinstance(self._payload, str) else self._payload
         tensor.set_data_from_numpy(np.array([[data]], dtype=np.object_))
-        yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": "test"}
+        yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": "test", "priority": self._priority}
 
     async def next(self) -> Event:
         """The next event; raises what Triton answers instead."""

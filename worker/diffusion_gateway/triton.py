@@ -14,6 +14,7 @@ from diffusion_worker.wire import (
     EVENT_TENSOR,
     MODEL_NAME,
     REQUEST_TENSOR,
+    SCORE_PRIORITY,
     BlockEvent,
     ErrorEvent,
     FinishEvent,
@@ -156,7 +157,9 @@ async def _read_tail(call: Any) -> None:
 async def _one(request: GenerateRequest | ScoreRequest) -> AsyncIterator[dict[str, Any]]:
     tensor = InferInput(REQUEST_TENSOR, [1, 1], "BYTES")
     tensor.set_data_from_numpy(np.array([[encode_request(request)]], dtype=np.object_))
-    yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": request.request_id}
+    # 0: the model's default, which is the first.
+    priority = SCORE_PRIORITY if isinstance(request, ScoreRequest) else 0
+    yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": request.request_id, "priority": priority}
 
 
 def _event(result: InferResult | None, error: InferenceServerException | None) -> Event | WorkerError:

@@ -14,6 +14,7 @@ from diffusion_worker.config import SamplerSettings
 MODEL_NAME = "dlm"
 REQUEST_TENSOR = "request"
 EVENT_TENSOR = "event"
+SCORE_PRIORITY = 2  # in Triton's queue of an AR worker; requests for answers have 1, which goes first
 MAX_LOGPROBS = 20  # alternatives per token
 MAX_BIASED_TOKENS = 1024
 

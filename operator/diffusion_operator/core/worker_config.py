@@ -3,6 +3,7 @@
 import math
 
 from diffusion_worker.config import EngineConfig, EngineKind, MaskCache, SamplerConfig
+from diffusion_worker.wire import SCORE_PRIORITY
 
 from diffusion_operator.api.models import ArmKind, Attention, RevisionStatus, RevisionTemplate, Sampler
 from diffusion_operator.api.units import amount, seconds
@@ -79,7 +80,10 @@ def triton_config(template: RevisionTemplate) -> str:
     """
     kind = "KIND_GPU" if template.resources.gpus else "KIND_CPU"
     timeout_microseconds = round(seconds(template.limits.request_timeout) * 1_000_000)
-    comment = "diffusion" if template.kind is ArmKind.DIFFUSION else "autoregressive"
+    is_ar = template.kind is ArmKind.AR
+    comment = "autoregressive" if is_ar else "diffusion"
+    # Scores wait in a queue of their own, as long as the other one, and never before a request for an answer.
+    priorities = f"\n  priority_levels: {SCORE_PRIORITY}\n  default_priority_level: 1" if is_ar else ""
     return f"""\
 # Written by diffusion-operator: {comment} arm.
 name: "dlm"
@@ -90,7 +94,7 @@ output [ {{ name: "event" data_type: TYPE_STRING dims: [ 1 ] }} ]
 instance_group [ {{ count: 1 kind: {kind} }} ]
 model_transaction_policy {{ decoupled: true }}
 dynamic_batching {{
-  max_queue_delay_microseconds: 0
+  max_queue_delay_microseconds: 0{priorities}
   default_queue_policy {{
     timeout_action: REJECT
     default_timeout_microseconds: {timeout_microseconds}

@@ -103,6 +103,16 @@ def test_triton_refuses_what_waits_too_long_and_never_delays() -> None:
     assert policy.timeout_action == model_config_pb2.ModelQueuePolicy.REJECT
 
 
+def test_scores_wait_behind_answers_in_ar_workers() -> None:
+    model, found = made()
+    levels = {}
+    for revision in (diffusion(model), ar(model)):
+        text = found[revision, ChildKind.CONFIG_MAP].manifest["data"]["config.pbtxt"]
+        batching = text_format.Parse(text, model_config_pb2.ModelConfig()).dynamic_batching
+        levels[revision] = (batching.priority_levels, batching.default_priority_level)
+    assert levels == {diffusion(model): (0, 0), ar(model): (2, 1)}
+
+
 @pytest.mark.parametrize(("gpus", "kind"), [(0, "KIND_CPU"), (1, "KIND_GPU")])
 def test_triton_is_told_where_the_model_runs(gpus: int, kind: str) -> None:
     model, found = made(resources={"gpus": gpus})
