@@ -7,17 +7,19 @@ from typing import Any
 
 import grpc
 from diffusion_worker.wire import (
+    REQUEST,
     BlockEvent,
     ErrorEvent,
     FinishEvent,
     GenerateRequest,
     Likelihood,
+    ScoreEvent,
     TokenLikelihood,
     encode_event,
 )
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-Event = BlockEvent | FinishEvent | ErrorEvent
+Event = BlockEvent | FinishEvent | ScoreEvent | ErrorEvent
 Script = Callable[[GenerateRequest, grpc.aio.ServicerContext], AsyncIterator[Event | str | bytes]]
 """Yields events, Triton's own error messages as strings, or raw bytes in place of an event."""
 
@@ -27,7 +29,9 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.requests: list[GenerateRequest] = []
+        self.requests: list[Any] = []
+        self.priorities: list[int] = []
+        """0: none was given."""
         self.cancelled = asyncio.Event()
         """Set when a client cancelled a row that was still running."""
         self.read_to_the_end = asyncio.Event()
@@ -56,7 +60,8 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):
             assert [(tensor.name, tensor.datatype, list(tensor.shape)) for tensor in message.inputs] == [
                 ("request", "BYTES", [1, 1])
             ]
-            request = GenerateRequest.model_validate_json(_unpack(message.raw_input_contents[0]))
+            request = REQUEST.validate_json(_unpack(message.raw_input_contents[0]))
+            self.priorities.append(message.parameters["priority"].uint64_param)
             assert message.id == request.request_id
             self.requests.append(request)
             try:
