@@ -82,9 +82,7 @@ def _detection(runs: int) -> Iterator[str]:
         needed = sorted(_samples_until_fail(gate, draw, seed=f"{name}/{number}") for number in range(runs))
         p95 = percentile(needed, 95) or 0
         for share in (0.05, 1.0) if is_scored else (1.0,):
-            days = [
-                f"{median(needed) / (n * WEIGHT * share):.2g}, {p95 / (n * WEIGHT * share):.2g} days" for n in TRAFFIC
-            ]
+            days = [f"{_time(median(needed) / n / WEIGHT / share)}, {_time(p95 / n / WEIGHT / share)}" for n in TRAFFIC]
             what = f"{share:.0%} of answers" if is_scored else "every answer"
             yield f"| {name} | {median(needed):,.0f}, {p95:,.0f} | {what} | {' | '.join(days)} |"
 
@@ -136,6 +134,10 @@ def _truth(requests: float) -> Truth:
 
 def _play(real: Truth, number: int, *, most_days: float) -> Played:
     return play(POLICY, real, look_seconds=POLICY.step_seconds / LOOKS_PER_STEP, most_days=most_days, seed=f"{number}")
+
+
+def _time(days: float) -> str:
+    return f"{days:.0f} d" if days >= 10 else f"{days:.1f} d" if days >= 1 else f"{days * 24:.1f} h"
 
 
 def _upper_bound(events: int, count: int) -> float:
