@@ -161,6 +161,8 @@ def save_llada(folder: Path, config: dict[str, Any] = LLADA, *, shards: int = 1)
 def save_dream(folder: Path, config: dict[str, Any] = DREAM, *, shards: int = 1) -> None:
     """A Dream checkpoint of `dream_reference`. Its tokenizer is in the files of a slow one, and of a class of its own."""
     _save(folder, config, dream_reference(config).state_dict(), shards)
+    generation = {"_from_model_config": True, "eos_token_id": EOS, "mask_token_id": MASK, "pad_token_id": EOS}
+    (folder / "generation_config.json").write_text(json.dumps(generation))
     special = {EOS: "<|endoftext|>", TURN_END: "<|im_end|>", MASK: "<|mask|>"}
     _byte_level_bpe("<|im_end|>", "<|mask|>").model.save(str(folder))
     (folder / "tokenizer_config.json").write_text(
