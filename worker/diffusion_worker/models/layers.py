@@ -158,21 +158,32 @@ class Experts:
 
         flat = expert.flatten()
         order = flat.argsort(stable=True)  # of the T · k (token, expert) pairs, by expert
-        counts = torch.bincount(flat, minlength=len(self.scale))
-        inner = gated_gelu(_by_expert(x.index_select(0, order // k), self.gate_and_up, counts))
-        outer = _by_expert(inner, self.down, counts)
-        back = torch.empty_like(order).scatter_(0, order, torch.arange(T * k, device=x.device))
-        outer = outer.index_select(0, back).view(T, k, -1)
+        by_expert = _Groups.of(torch.bincount(flat, minlength=len(self.scale)))
+        inner = gated_gelu(by_expert.multiply(x.index_select(0, order // k), self.gate_and_up))
+        outer = by_expert.multiply(inner, self.down)
+        outer = outer.index_select(0, order.argsort()).view(T, k, -1)
         return torch.bmm(weight[:, None].to(x.dtype), outer).squeeze(1)
 
 
-def _by_expert(x: torch.Tensor, weights: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Multiply the first counts[0] rows of x by weights[0] [K, N], the next by weights[1], …"""
-    y = grouped_mm(x, weights, offs=counts.cumsum(0, dtype=torch.int32))
-    if x.device.type == "cpu":
-        end = 0
-        for expert, count in enumerate(counts.tolist()):
-            end += count
-            if count == 1:  # see Linear
-                y[end - 1] = torch.mm(x[end - 1 : end].expand(2, -1), weights[expert])[0]
-    return y
+@dataclass(frozen=True)
+class _Groups:
+    """Consecutive rows that belong to one expert after the other."""
+
+    ends: torch.Tensor  # [E] int32
+    alone: Sequence[tuple[int, int]]  # (row, expert) of the experts with one row; on a CPU only, see Linear
+
+    @classmethod
+    def of(cls, counts: torch.Tensor) -> "_Groups":
+        """`counts` [E] of rows. On a GPU they stay there."""
+        ends = counts.cumsum(0, dtype=torch.int32)
+        if counts.device.type != "cpu":
+            return cls(ends, [])
+        pairs = enumerate(zip(counts.tolist(), ends.tolist(), strict=True))
+        return cls(ends, [(end - 1, expert) for expert, (count, end) in pairs if count == 1])
+
+    def multiply(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Each group of the rows of x with its weights [K, N]."""
+        y = grouped_mm(x, weights, offs=self.ends)
+        for row, expert in self.alone:
+            y[row] = torch.mm(x[row : row + 1].expand(2, -1), weights[expert])[0]
+        return y
