@@ -163,6 +163,13 @@ async def test_without_a_seed_the_drawn_one_comes_back_and_repeats_the_answer(st
     assert {chunk.system_fingerprint for chunk in chunks} == {f"fp_stab0001_{chunks[-1].usage.seed}"}
 
 
+async def test_the_most_likely_tokens_are_the_same_each_time(stack: Stack) -> None:
+    arm = await stack.arm("stable", says_seed(), percent=100)
+    await stack.route(arm)
+    answers = [await stack.openai.chat.completions.create(**CHAT, temperature=0) for _ in range(2)]
+    assert {answer.choices[0].message.content for answer in answers} == {"seed 0"}
+
+
 async def test_sampler_settings_go_to_the_diffusion_arm(stack: Stack) -> None:
     arm = await stack.arm("stable", says("x"), percent=100)
     await stack.route(arm)

@@ -124,7 +124,7 @@ class _Api:
         table = self._gateway.table
         model = trace.model = self._find(parsed.model)
         # Drawn here, so that a second arm gets the same seed and the fingerprint is known from the first chunk on.
-        seed = secrets.randbits(48) if parsed.seed is None else parsed.seed
+        seed = _drawn_seed(parsed) if parsed.seed is None else parsed.seed
         trace.choices = parsed.n
         deadline = trace.started + self._gateway.settings.request_timeout_seconds
         question = Question(
@@ -168,6 +168,11 @@ class _Api:
             # Clients give up at a 404, and a container that was restarted may get requests before its pod is unready.
             raise model_not_found(name) if self._gateway.synced() else _still_reading()
         return model
+
+
+def _drawn_seed(request: ChatOrCompletion) -> int:
+    """Who asks for the most likely tokens expects the same answer each time, also from an arm that starts from noise."""
+    return 0 if request.temperature == 0 else secrets.randbits(48)
 
 
 def _still_reading() -> ApiError:
