@@ -166,7 +166,7 @@ def test_a_config_of_a_shape_that_the_weights_do_not_have(
     fields: dict[str, object], llada_folder: Path, tmp_path: Path
 ) -> None:
     copy = damaged(llada_folder, tmp_path, **fields)
-    with pytest.raises(UnsupportedCheckpointError, match="copy (makes no model|cannot be loaded)"):
+    with pytest.raises(UnsupportedCheckpointError, match=r"copy (makes no model|cannot be loaded)"):
         load_mask_model(open_checkpoint(config_of(copy, "diffusion")))
 
 
