@@ -59,11 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
-        "benchmarks",
-        nargs="*",
-        choices=list(_MEASURES),
-        metavar="BENCHMARK",
-        help=f"{', '.join(_MEASURES)}; none: all of them",
+        "benchmarks", nargs="*", type=_known, metavar="BENCHMARK", help=f"{', '.join(_MEASURES)}; none: all of them"
     )
     parser.add_argument("--runs", type=int, default=5, help="measurements of each figure, interleaved")
     parser.add_argument("--scorer", type=Path, default=None, help="passes: folder of the AR model that judges")
@@ -74,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         "--force", action="store_true", help="measure although the machine is loaded; noted in the results"
     )
     return parser
+
+
+def _known(name: str) -> str:
+    if name not in _MEASURES:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(_MEASURES)}")
+    return name
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Starts the competitors, each as a process of its own on the server cores."""
 
+import itertools
 import json
 import socket
 import sys
@@ -18,6 +19,7 @@ from benchmarks.peers.work import Answers, Done, RealLoad, SameWork
 _CHILD_START_SECONDS = 180.0
 _VLLM_START_SECONDS = 480.0  # it compiles
 _SLOWEST_TOKENS_PER_SECOND = 5.0
+_VLLM_MODULE = "vllm.entrypoints.openai.api_server"  # the `vllm` command looks for a distribution of that name
 _VLLM_MODEL = "benchmark"
 
 
@@ -102,25 +104,21 @@ def start_served(checkpoint: Path, *, placement: Placement, rows: int) -> HttpSe
 
 
 def start_vllm(checkpoint: Path, *, placement: Placement, rows: int) -> HttpServer:
-    """vLLM's OpenAI server. The `vllm` command looks for a distribution of that name, so its module is run."""
+    """vLLM's OpenAI server."""
     port = _free_port()
+    options = {
+        "--model": str(checkpoint),
+        "--served-model-name": _VLLM_MODEL,
+        "--host": "127.0.0.1",
+        "--port": str(port),
+        "--dtype": "float32",
+        "--max-model-len": "1024",
+        "--max-num-seqs": str(rows),
+        "--limit-mm-per-prompt": '{"image":0,"video":0,"audio":0}',
+    }
     process = Pinned.start(
         "vllm",
-        [
-            *(str(paths.VLLM_ENVIRONMENT / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server"),
-            *(
-                "--model",
-                str(checkpoint),
-                "--served-model-name",
-                _VLLM_MODEL,
-                "--host",
-                "127.0.0.1",
-                "--port",
-                str(port),
-            ),
-            *("--dtype", "float32", "--max-model-len", "1024", "--max-num-seqs", str(rows)),
-            *("--limit-mm-per-prompt", '{"image":0,"video":0,"audio":0}'),
-        ],
+        [str(paths.VLLM_ENVIRONMENT / "bin" / "python"), "-m", _VLLM_MODULE, *itertools.chain(*options.items())],
         placement=placement,
         environment={
             "VLLM_CPU_OMP_THREADS_BIND": placement.server_list,
