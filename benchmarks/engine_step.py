@@ -26,7 +26,9 @@ from diffusion_worker.engine.admission import admit_request
 from diffusion_worker.models import attention, layers
 from diffusion_worker.models.checkpoint import open_checkpoint
 from diffusion_worker.models.diffusion import DiffusionModel, load_diffusion_model
+from diffusion_worker.samplers import categorical
 from diffusion_worker.wire import GenerateRequest
+from torch.nn import functional
 
 from benchmarks import checkpoints, paths, results
 from benchmarks.engine.products import Geometry, Product
@@ -63,16 +65,16 @@ def watching(model: DiffusionModel) -> Iterator[Stopwatch]:
     watch = Stopwatch()
     with (
         patch.object(torch, "mm", watch.timed("products", torch.mm)),
-        patch.object(layers, "grouped_mm", watch.timed("products", layers.grouped_mm)),
+        patch.object(layers, "grouped_mm", watch.timed("products", functional.grouped_mm)),
         patch.object(
             attention,
             "scaled_dot_product_attention",
-            watch.timed("attention", attention.scaled_dot_product_attention),
+            watch.timed("attention", functional.scaled_dot_product_attention),
         ),
         patch.object(model, "denoise", watch.timed("denoise", model.denoise)),
         patch.object(model, "soft_embedding", watch.timed("soft_embedding", model.soft_embedding)),
-        patch.object(engine, "predict", watch.timed("vocabulary", engine.predict)),
-        patch.object(engine, "sample", watch.timed("vocabulary", engine.sample)),
+        patch.object(engine, "predict", watch.timed("vocabulary", categorical.predict)),
+        patch.object(engine, "sample", watch.timed("vocabulary", categorical.sample)),
     ):
         yield watch
 
