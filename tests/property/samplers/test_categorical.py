@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 logits_of_rows = arrays(
     "float32", array_shapes(min_dims=3, max_dims=3, min_side=1, max_side=9), elements=st.floats(-30, 30, width=32)
 ).map(torch.from_numpy)
+wide_logits = arrays("float32", (2, 3, 192), elements=st.floats(-60, 30, width=32)).map(torch.from_numpy)
 temperatures = st.floats(1e-3, 3)
 masses = st.floats(0.01, 0.999)
 numbers = st.floats(0, 1, exclude_max=True, width=32)
@@ -46,6 +47,12 @@ def test_impossible_tokens_do_not_spoil_the_entropy_but_nan_does() -> None:
     assert entropy[1].isnan()
 
 
+@given(wide_logits, st.floats(0.05, 1))
+def test_what_no_draw_can_reach_is_exactly_zero_and_never_denormal(logits: torch.Tensor, temperature: float) -> None:
+    probs = predict(logits, full(logits, temperature)).probs
+    assert ((probs == 0) | (probs > torch.finfo(torch.float32).tiny)).all()
+
+
 @given(logits_of_rows, masses)
 def test_a_nucleus_is_the_smallest_set_that_reaches_its_mass(logits: torch.Tensor, top_p: float) -> None:
     probs = torch.softmax(logits, dim=-1)
@@ -55,9 +62,6 @@ def test_a_nucleus_is_the_smallest_set_that_reaches_its_mass(logits: torch.Tenso
     least = torch.where(kept > 0, kept, 2.0).amin(dim=-1)
     assert (kept.sum(dim=-1) - least < top_p + 1e-5).all()
     assert (kept.amax(dim=-1) == probs.amax(dim=-1)).all()
-
-
-wide_logits = arrays("float32", (2, 3, 192), elements=st.floats(-60, 30, width=32)).map(torch.from_numpy)
 
 
 @given(st.one_of(logits_of_rows, wide_logits), numbers, masses)
