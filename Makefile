@@ -74,6 +74,7 @@ test-long: setup ## what does not fit CI's time: ten idle minutes without a writ
 
 bench: setup ## the engine alone: scaling, distance to the hardware, memory, batching window, passes (FLAGS="--quick")
 	$(PYTHON) -m benchmarks.engine $(FLAGS)
+	$(PYTHON) -m benchmarks.engine_step
 	$(PYTHON) -m benchmarks.report
 
 bench-peers: setup ## beside vLLM and transformers, for which it installs 6 GB (FLAGS="--quick": does it work?)

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from diffusion_worker.engine import Engine
 
 from benchmarks import paths
 from benchmarks.engine import gemm, scaling
 from benchmarks.engine.drive import Recorder, open_engine
 from benchmarks.engine.products import Geometry, Product
+from benchmarks.engine_step import Products
 from benchmarks.load import Load, LoadGuard
 from benchmarks.make_checkpoint import CANVAS, STEPS
 from benchmarks.measure import Tally
@@ -23,6 +25,7 @@ from benchmarks.progress import say
 
 ROWS = (1, 8)
 TOKENS = 256
+_TIMINGS = 5
 _PROMPT_TOKENS = 20  # about; only the attention's products depend on it
 
 
@@ -32,7 +35,8 @@ class Sample:
 
     engine: float
     engine_cpu: float
-    products: float
+    products: float  # operands in the processor's cache
+    products_from_memory: float  # each product of a step with operands of its own, as if nothing were in the cache
     products_with_weights: float  # without those of attention, which have no weights
     loop: float  # per step, outside of the passes: batching, text, events
     empty_step: float  # a denoising step with next to nothing to compute: Python and torch's dispatch
@@ -83,6 +87,7 @@ def _measure(rows: int, products: list[Product], *, runs: int, guard: LoadGuard,
         "engine_seconds": Tally.of([sample.engine for sample in samples]),
         "products_seconds": Tally.of([sample.products for sample in samples]),
         "share": Tally.of([sample.share for sample in samples]),
+        "share_from_memory": Tally.of([sample.products_from_memory / sample.engine for sample in samples]),
         "share_of_cpu_time": Tally.of([sample.products / sample.engine_cpu for sample in samples]),
         "share_with_weights": Tally.of([sample.products_with_weights / sample.engine for sample in samples]),
         "gigaflops": Tally.of([operations / sample.products / 1e9 for sample in samples]),
@@ -110,17 +115,31 @@ def _engine(checkpoint: Path, rows: int) -> Iterator[_Recorded]:
 
 def _sample(full: _Recorded, empty: _Recorded, products: list[Product], *, rows: int) -> Sample:
     """Products before and after the engine: the better of them is the bound, so a slow moment makes it no easier."""
-    before = gemm.time_shapes(products)
+    step = Geometry.read(paths.SAME_WORK_CHECKPOINT).denoise(rows=rows, cached=_PROMPT_TOKENS + TOKENS // 2)
+    before = gemm.time_shapes([*products, *step])
     started = time.process_time()
     done = scaling.run(full.engine, full.recorder, rows=rows, tokens=TOKENS)
     engine_cpu = time.process_time() - started
-    after = gemm.time_shapes(products)
+    after = gemm.time_shapes([*products, *step])
     timed = {shape: min(before[shape], after[shape]) for shape in before}
+    steps = TOKENS // CANVAS * STEPS
+    from_memory = _seconds_from_memory(Products.of(step)) - gemm.seconds(step, timed)  # more, for each step
     return Sample(
         engine=rows * TOKENS / done.tokens_per_second,
         engine_cpu=engine_cpu,
         products=gemm.seconds(products, timed),
+        products_from_memory=gemm.seconds(products, timed) + steps * from_memory,
         products_with_weights=gemm.seconds([product for product in products if product.batch == 1], timed),
         loop=done.loop_seconds,
         empty_step=scaling.run(empty.engine, empty.recorder, rows=rows, tokens=CANVAS).step_seconds,
     )
+
+
+@torch.inference_mode()
+def _seconds_from_memory(products: Products) -> float:
+    times = []
+    for _ in range(_TIMINGS):
+        started = time.thread_time()
+        products.run()
+        times.append(time.thread_time() - started)
+    return min(times)

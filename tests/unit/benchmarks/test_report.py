@@ -110,6 +110,7 @@ ENGINE: dict[str, dict[str, Any]] = {
                     "products_seconds",
                     "gigaflops",
                     "share",
+                    "share_from_memory",
                     "share_of_cpu_time",
                     "share_with_weights",
                     "loop_seconds",
