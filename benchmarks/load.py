@@ -162,7 +162,7 @@ class LoadGuard:
             say(f"{name}: disturbed ({load}), attempt {attempt} of {self.attempts}")
         raise LoadedMachineError(
             f"{name} was disturbed {self.attempts} times: the machine is not quiet enough to judge ({load}). End the other work and run "
-            "it again (what is measured already is kept), or use --force, which is noted in the results"
+            "it again (finished parts are kept), or use --force, which is noted in the results"
         )
 
     def _wait_until_quiet(self, name: str, roots: tuple[int, ...]) -> None:
@@ -176,7 +176,7 @@ class LoadGuard:
             if look * _LOOK_SECONDS >= self.patience_seconds:
                 raise LoadedMachineError(
                     f"the machine did not become quiet within {self.patience_seconds:.0f} s before {name} ({load}). End the other work "
-                    "and run it again (what is measured already is kept), or use --force, which is noted in the results"
+                    "and run it again (finished parts are kept), or use --force, which is noted in the results"
                 )
             if not told:
                 say(f"{name}: waiting for a quiet machine ({load})")
