@@ -128,7 +128,9 @@ def test_a_setting_that_the_sampler_does_not_know(diffusion_folder: Path) -> Non
 def test_sampler_settings_of_the_checkpoint_out_of_range(copy: Path) -> None:
     path = copy / "generation_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"t_min": 0.0}))
-    with pytest.raises(UnsupportedCheckpointError, match=r"(?s)generation_config\.json cannot be used.*temperature_min"):
+    with pytest.raises(
+        UnsupportedCheckpointError, match=r"(?s)generation_config\.json cannot be used.*temperature_min"
+    ):
         load_engine(config_of(copy, "diffusion"))
 
 
