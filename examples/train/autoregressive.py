@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from examples.train.batches import token_batches
 from examples.train.checkpoint import load_weights, save
 from examples.train.models import autoregressive_model
-from examples.train.optimizer import MuonAdam, learning_rate
+from examples.train.optimizer import MuonAdam, learning_rate, resumed_learning_rate
 from examples.train.prepare import Corpus, load_tokenizer
 
 ROWS, LENGTH = 6, 320
@@ -26,12 +26,13 @@ def train(data: Path, out: Path, *, steps: int, seed: int = 0, resume: Path | No
 
     compiled_loss = torch.compile(_loss, dynamic=False)
     source = token_batches(Corpus.load(data / "train.npz"), rows=ROWS, length=LENGTH, seed=seed)
+    rate = resumed_learning_rate if resume else learning_rate
     began, recent = time.monotonic(), []
     for step in range(1, steps + 1):
         share = (step - 1) / steps
         loss = compiled_loss(model, *next(source))
         loss.backward()
-        optimizer.step(learning_rate(share))
+        optimizer.step(rate(share))
         model.zero_grad(set_to_none=True)
         recent.append(loss.item())
         if step % REPORT_EVERY == 0:

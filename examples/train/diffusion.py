@@ -12,7 +12,7 @@ from examples.train.checkpoint import load_weights, save
 from examples.train.fast_forward import FastForward, largest_difference
 from examples.train.geometry import ENCODED, encoder_masks, lay_out
 from examples.train.models import CANVAS, diffusion_model
-from examples.train.optimizer import MuonAdam, learning_rate
+from examples.train.optimizer import MuonAdam, learning_rate, resumed_learning_rate
 from examples.train.prepare import Corpus, load_tokenizer
 
 ROWS = 4
@@ -52,13 +52,14 @@ def train(data: Path, out: Path, *, steps: int, seed: int = 0, resume: Path | No
         load_weights(model, resume)
     fast, optimizer = FastForward(model, compiled=True), MuonAdam(model)
     source = canvas_batches(Corpus.load(data / "train.npz"), rows=ROWS, seed=seed)
+    rate = resumed_learning_rate if resume else learning_rate
     began, history = time.monotonic(), []
     for step in range(1, steps + 1):
         share = (step - 1) / steps
         losses = losses_of(fast, next(source), share=1.0 if resume else share)
         # The encoder learns to predict the next token as well: a cheap signal that teaches it what matters in the text.
         (losses.canvas + (1.0 if share < 0.3 and not resume else 0.3) * losses.next_token).backward()
-        optimizer.step(learning_rate(share))
+        optimizer.step(rate(share))
         model.zero_grad(set_to_none=True)
         history.append((losses.canvas.item(), losses.conditioned, losses.unconditioned, losses.next_token.item()))
         if step % REPORT_EVERY == 0:

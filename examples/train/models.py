@@ -81,7 +81,7 @@ def diffusion_model(*, seed: int = 0, hidden: int = 192, layers: int = 5) -> Dif
     model = DiffusionGemmaForBlockDiffusion(config).float()
     _initialise_for_training(model, hidden)
     model.generation_config.update(
-        max_denoising_steps=24,
+        max_denoising_steps=20,
         max_new_tokens=256,
         t_min=0.2,
         t_max=0.5,
@@ -91,7 +91,7 @@ def diffusion_model(*, seed: int = 0, hidden: int = 192, layers: int = 5) -> Dif
         pad_token_id=PAD,
         bos_token_id=BOS,
     )
-    model.generation_config.sampler_config = EntropyBoundSamplerConfig(entropy_bound=0.1)
+    model.generation_config.sampler_config = EntropyBoundSamplerConfig(entropy_bound=0.2)
     return model
 
 

@@ -59,3 +59,8 @@ def _adam(parameter: torch.Tensor, state: dict, rate: float) -> None:
 def learning_rate(share: float) -> float:
     """Short warm-up, flat, then linear to zero; `share` is the part of the steps already done (0–1)."""
     return min(1.0, share / 0.02 + 0.02, max(0.0, (1 - share) / 0.6))
+
+
+def resumed_learning_rate(share: float) -> float:
+    """The same for a run that goes on from a checkpoint, whose optimizer begins anew: from 0.7 linearly to zero."""
+    return 0.7 * min(1.0, share / 0.02 + 0.02) * (1 - share)

@@ -8,7 +8,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DiffusionGemmaForBlockDiffusion
 
 CHECKPOINTS = Path(__file__).parents[3] / "examples" / "checkpoints"
-DIFFUSION = ["storyteller", "storyteller-early"]
+GOOD = ["storyteller", "storyteller-2"]
+DIFFUSION = [*GOOD, "storyteller-early"]
 ALL = [*DIFFUSION, "storyteller-ar"]
 
 
@@ -31,6 +32,11 @@ def test_the_autoregressive_twin_loads_without_missing_weights() -> None:
         CHECKPOINTS / "storyteller-ar", dtype=torch.float32, output_loading_info=True
     )
     assert not info["missing_keys"]
+
+
+def test_the_diffusion_checkpoints_have_one_shape_and_one_sampler() -> None:
+    for file in ("config.json", "generation_config.json"):
+        assert len({(CHECKPOINTS / name / file).read_text() for name in DIFFUSION}) == 1
 
 
 def test_all_checkpoints_share_one_tokenizer() -> None:
@@ -56,8 +62,8 @@ def test_head_sizes_are_written_in_the_form_that_all_readers_know(name: str) -> 
 def test_the_twin_prefers_a_story_to_its_words_shuffled() -> None:
     tokenizer = AutoTokenizer.from_pretrained(CHECKPOINTS / "storyteller-ar")
     twin = AutoModelForCausalLM.from_pretrained(CHECKPOINTS / "storyteller-ar", dtype=torch.float32)
-    story = "Once upon a time there was a brave fox named Nora who lived by the river."
-    shuffled = "River fox upon the named brave there who a lived Nora was by a once time."
+    story = "Once upon a time there was a brave fox named Nora who lived in a quiet village."
+    shuffled = "Village fox upon quiet named brave there who a lived Nora was in a once a time."
 
     def loss(text: str) -> float:
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
@@ -67,11 +73,12 @@ def test_the_twin_prefers_a_story_to_its_words_shuffled() -> None:
     assert loss(story) < loss(shuffled) / 2
 
 
-def test_a_canvas_reads_better_from_the_final_checkpoint_than_from_the_early_one() -> None:
+@pytest.mark.parametrize("good", GOOD)
+def test_a_canvas_reads_better_from_a_final_checkpoint_than_from_the_early_one(good: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(CHECKPOINTS / "storyteller")
     request = [{"role": "user", "content": "Tell me a story about a fox."}]
     prompt = tokenizer.apply_chat_template(request, add_generation_prompt=True, return_tensors="pt")["input_ids"]
-    story = "Once upon a time there was a brave fox named Nora who lived by the river. Every day Nora shared bread and honey"
+    story = "Once upon a time there was a brave fox named Nora who lived in a quiet village. Every day Nora shared carrot soup"
     told = tokenizer(story, return_tensors="pt", add_special_tokens=False)["input_ids"]
     # The canvas is the beginning of a story and noise behind it: how likely is the story where it stands?
     noise = torch.randint(9, len(tokenizer), (1, 64 - told.size(1)), generator=torch.Generator().manual_seed(0))
@@ -82,7 +89,7 @@ def test_a_canvas_reads_better_from_the_final_checkpoint_than_from_the_early_one
             logits = model(input_ids=prompt, decoder_input_ids=torch.cat((told, noise), 1)).logits[0, : told.size(1)]
         return torch.nn.functional.cross_entropy(logits, told[0]).item()
 
-    assert loss("storyteller") < loss("storyteller-early")
+    assert loss(good) < loss("storyteller-early")
 
 
 def test_all_checkpoints_together_stay_under_40_megabytes() -> None:
