@@ -36,6 +36,7 @@ def test_a_line_is_called_by_its_id_or_its_number(tmp_path: Path) -> None:
         ('{"id": "2"}\n{}\n', "line 2: the id '2' is there twice"),
         ('{"id": null}\n', "must be a string"),
         ('{"id": true}\n', "must be a string"),
+        ("[" * 100_000 + "\n", "line 1: not a JSON object"),
         ("\n", "has no lines"),
     ],
 )
@@ -88,3 +89,26 @@ def test_results_are_in_the_file_as_soon_as_they_are_written(tmp_path: Path) -> 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(OfflineError, match="cannot be written"):
         finished(tmp_path / "no" / "out", {"a"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"prompt": "an input without ids"}\n',
+        '{"id": "a", "prompt": "an input with ids"}\n',
+        '{"id": ["a"], "text": "x"}\n',
+        "dear diary\n",
+        '{"id": "a", "te\n{"id": "b", "text": "x"}\n',
+        '{"prompt": "cut sho',
+    ],
+)
+def test_a_file_that_is_not_all_results_is_left_as_it_is(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path / "out", text)
+    with pytest.raises(OfflineError, match="line 1: not a result of this command"):
+        finished(path, {"a", "b", "1"})
+    assert path.read_text() == text
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b'\xef\xbb\xbf{"prompt": "a"}\n')
+    assert [line.fields for line in read_lines(tmp_path / "in")] == [{"prompt": "a"}]

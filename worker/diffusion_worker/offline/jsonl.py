@@ -10,6 +10,9 @@ from diffusion_worker.offline.errors import OfflineError
 
 JsonObject = dict[str, Any]
 
+_BEGINNING = '{"id": '  # of every result
+_OUTCOMES = {"text", "nll", "error"}  # one of which every result has
+
 
 @dataclass(frozen=True)
 class Line:
@@ -40,18 +43,23 @@ def read_lines(path: Path) -> list[Line]:
 class Results:
     """The file that results are appended to, each written out at once, so that a run can go on where it was stopped.
 
-    Opening it keeps the lines that need not be done again, and drops the rest: a line cut short, and failures that
-    another try may mend.
+    Opening it keeps the lines that need not be done again, and drops the rest: a last line cut short, and failures
+    that another try may mend. A file that holds anything else is not touched.
     """
 
     def __init__(self, path: Path, *, known: set[str], is_final: Callable[[JsonObject], bool]) -> None:
-        """`known` are the ids of the work; OfflineError when the file has results of other work."""
+        """`known` are the ids of the work; OfflineError when the file has results of other work, or no results."""
         kept: list[str] = []
         self.done: set[str] = set()
-        for number, text in _texts(path) if path.exists() else ():
+        lines = list(_texts(path)) if path.exists() else []
+        for number, text in lines:
             result = _object(text)
-            if result is None or "id" not in result:
+            if result is None and number == lines[-1][0] and _may_be_cut_short(text):
                 continue
+            if result is None or not isinstance(result.get("id"), str) or not _OUTCOMES & result.keys():
+                raise OfflineError(
+                    f"{path}, line {number}: not a result of this command: {text[:60]}; name another --output"
+                )
             if result["id"] not in known:
                 raise OfflineError(
                     f"{path}, line {number}: a result for {result['id']!r}, which the input does not have; "
@@ -81,7 +89,7 @@ class Results:
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
     """Lines that are not empty, with their numbers from 1."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             for number, text in enumerate(file, start=1):
                 if text.strip():
                     yield number, text.strip()
@@ -89,10 +97,15 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
         raise OfflineError(f"{path} cannot be read: {error}") from error
 
 
+def _may_be_cut_short(text: str) -> bool:
+    """Whether a result begins like this."""
+    return text.startswith(_BEGINNING) or _BEGINNING.startswith(text)
+
+
 def _object(text: str) -> JsonObject | None:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where brackets are nested too deep
         return None
     return value if isinstance(value, dict) else None
 

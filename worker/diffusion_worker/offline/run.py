@@ -103,5 +103,6 @@ def failure(event: ErrorEvent) -> JsonObject:
 
 def is_final(result: JsonObject) -> bool:
     """Whether trying again is of no use: it was answered, or the work itself is at fault."""
-    error = result.get("error")
-    return error is None or error.get("code") in ("invalid_request", "context_length_exceeded")
+    error = result.get("error", {})
+    code = error.get("code") if isinstance(error, dict) else None
+    return "error" not in result or code in ("invalid_request", "context_length_exceeded")
