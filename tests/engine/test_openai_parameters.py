@@ -154,7 +154,15 @@ def test_the_diffusion_engine_refuses_them_by_name(diffusion_model: DiffusionMod
 def test_a_request_that_asks_for_nothing_has_no_shifts() -> None:
     assert LogitShifts.of(request(presence_penalty=0, frequency_penalty=0, logit_bias={})) is None
     logits = torch.zeros(2, 4)
-    assert shift_logits(logits, [None, {}]) is logits
+    assert shift_logits(logits, [None, None]) is logits
+
+
+def test_shifts_of_more_tokens_than_there_is_room_for_at_first() -> None:
+    shifts = LogitShifts(presence_penalty=1.0, frequency_penalty=0.0, logit_bias={3: 5.0})
+    for token_id in range(300):
+        shifts.count(token_id)
+    (shifted,) = shift_logits(torch.zeros(1, 301), [shifts.now])
+    assert shifted.tolist() == [4.0 if token_id == 3 else -1.0 for token_id in range(300)] + [0.0]
 
 
 @given(
@@ -169,7 +177,7 @@ def test_shifts_are_bias_less_penalties(
     shifts = LogitShifts(presence_penalty=presence, frequency_penalty=frequency, logit_bias=bias)
     for token_id in generated:
         shifts.count(token_id)
-    shifted = shift_logits(torch.zeros(3, 6), [None, shifts.by_token, None])
+    shifted = shift_logits(torch.zeros(3, 6), [None, shifts.now, None])
     expected = [
         bias.get(token, 0.0) - frequency * generated.count(token) - presence * (token in generated)
         for token in range(6)

@@ -87,7 +87,7 @@ class ARRunner:
         )
         asking = [i for i, row in enumerate(rows) if row.logprobs is not None]
         predicted = logits[asking]  # a copy: shifts change the logits
-        shifts = [None if row.shifts is None else row.shifts.by_token for row in rows]
+        shifts = [None if row.shifts is None else row.shifts.now for row in rows]
         tokens = _sample(rows, shift_logits(logits, shifts))
         logprobs = self._likelihoods(predicted, {i: (tokens[i], rows[i].logprobs or 0) for i in asking})
         done = Pass(kind, rows=len(rows), seconds=time.monotonic() - started)

@@ -1,19 +1,25 @@
 """Shifting single logits of some rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 
-def shift_logits(logits: torch.Tensor, shifts: Sequence[Mapping[int, float] | None]) -> torch.Tensor:
-    """Add `shifts[i]`, from token id to amount, to row i of `logits` [B, V]; changes them in place and returns them.
+@dataclass(frozen=True, eq=False)
+class Shifts:
+    """What to add to some of a row's logits, each at most once."""
 
-    One scatter for all rows, of the size of their shifts: rows without any cost nothing.
+    token_ids: torch.Tensor  # [n], int64
+    amounts: torch.Tensor  # [n], float32
+
+
+def shift_logits(logits: torch.Tensor, shifts: Sequence[Shifts | None]) -> torch.Tensor:
+    """Add `shifts[i]` to row i of `logits` [B, V]; changes them in place and returns them.
+
+    Rows without any cost nothing.
     """
-    entries = [(i, *entry) for i, shift in enumerate(shifts) if shift for entry in shift.items()]
-    if not entries:
-        return logits
-    rows, token_ids, amounts = zip(*entries, strict=True)
-    index = torch.tensor([rows, token_ids], device=logits.device)
-    values = torch.tensor(amounts, dtype=logits.dtype, device=logits.device)
-    return logits.index_put_((index[0], index[1]), values, accumulate=True)
+    for row, shift in zip(logits, shifts, strict=True):
+        if shift is not None:
+            row.index_add_(0, shift.token_ids.to(row.device), shift.amounts.to(row.device, row.dtype))
+    return logits
