@@ -1,5 +1,6 @@
 """Pieces of text put together equal the whole, and no piece ends in the middle of a character."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -39,6 +40,26 @@ def test_half_a_character_at_the_end_is_flushed_as_a_replacement(tokenizer: Toke
     piece = detokenizer.push(tokenizer.encode("a🦊")[:-1])
     assert piece == "a"
     assert set(detokenizer.flush()) == {"\ufffd"}
+
+
+@pytest.mark.parametrize("token", ["<pad>", "🦊"])
+def test_no_token_makes_the_next_one_slower_however_often_it_comes(tokenizer: Tokenizer, token: str) -> None:
+    token_id = tokenizer.encode(token)[0]  # of the fox, the first byte
+    longest = 0
+
+    class Counting(Tokenizer):
+        def __init__(self) -> None:
+            """Counts what is decoded at a time."""
+
+        def decode(self, token_ids: Sequence[int]) -> str:
+            nonlocal longest
+            longest = max(longest, len(token_ids))
+            return tokenizer.decode(token_ids)
+
+    detokenizer = Detokenizer(Counting())
+    text = "".join(detokenizer.push([token_id]) for _ in range(3000)) + detokenizer.flush()
+    assert text == tokenizer.decode([token_id] * 3000)
+    assert longest <= 2100
 
 
 @given(st.lists(st.lists(st.integers(0, VOCAB - 1), max_size=6), max_size=12))
