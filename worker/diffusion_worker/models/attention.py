@@ -91,16 +91,14 @@ class AttentionPass:
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Store k and v [T, Hk, D]; returns what each query of q [T, Hq, D] gathers, [T, Hq · D]. No scaling."""
-        counts = self._counts
-        gathered = torch.empty_like(q)
-        queries, outputs = (torch.split(x.transpose(0, 1)[None], counts, dim=2) for x in (q, gathered))
-        parts = zip(self._rows, queries, torch.split(k, counts), torch.split(v, counts), outputs, strict=True)
-        for row, query, keys, values, output in parts:
+        queries, keys, values = (torch.split(x, self._counts) for x in (q, k, v))
+        gathered = []
+        for row, query, new_keys, new_values in zip(self._rows, queries, keys, values, strict=True):
             view = row[layer]
-            view.new_keys.copy_(keys)  # row by row: the same slot may be there again, with another canvas
-            view.new_values.copy_(values)
-            output.copy_(view.attend(query))
-        return gathered.view(len(q), -1)
+            view.new_keys.copy_(new_keys)  # row by row: the same slot may be there again, with another canvas
+            view.new_values.copy_(new_values)
+            gathered.append(view.attend(query.transpose(0, 1)[None])[0].transpose(0, 1).flatten(1))
+        return gathered[0] if len(gathered) == 1 else torch.cat(gathered)
 
 
 def _plan(cache: RowCache, slot: int, length: int, count: int, hidden: int, *, causal: bool) -> list[_View]:

@@ -74,8 +74,8 @@ class Norm:
     def direction(self, x: torch.Tensor, *, consume: bool = False) -> torch.Tensor:
         """x / √(Σ x² + d ε) […, d] float32: the same for all norms of the same x. May take its place when consumed."""
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
-        length = torch.hypot(length, self.root_eps)
-        return x.div_(length) if consume and x.dtype == torch.float32 else x / length
+        inverse = torch.hypot(length, self.root_eps).reciprocal_()  # a product is far cheaper than a quotient
+        return x.mul_(inverse) if consume and x.dtype == torch.float32 else x * inverse
 
     def scale(self, direction: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """From a direction to this norm's value."""
@@ -156,9 +156,8 @@ class Experts:
         weight = (best - best[:, :1]).exp_()
         weight = weight / weight.sum(dim=-1, keepdim=True) * self.scale[expert]
 
-        flat = expert.flatten()
-        order = flat.argsort(stable=True)  # of the T · k (token, expert) pairs, by expert
-        by_expert = _Groups.of(torch.bincount(flat, minlength=len(self.scale)))
+        sorted_experts, order = expert.flatten().sort(stable=True)  # of the T · k (token, expert) pairs, by expert
+        by_expert = _Groups.of(sorted_experts, experts=len(self.scale))
         inner = gated_gelu(by_expert.multiply(x.index_select(0, order // k), self.gate_and_up))
         outer = by_expert.multiply(inner, self.down)
         outer = outer.index_select(0, order.argsort()).view(T, k, -1)
@@ -173,13 +172,17 @@ class _Groups:
     alone: Sequence[tuple[int, int]]  # (row, expert) of the experts with one row; on a CPU only, see Linear
 
     @classmethod
-    def of(cls, counts: torch.Tensor) -> "_Groups":
-        """`counts` [E] of rows. On a GPU they stay there."""
-        ends = counts.cumsum(0, dtype=torch.int32)
-        if counts.device.type != "cpu":
+    def of(cls, sorted_experts: torch.Tensor, *, experts: int) -> "_Groups":
+        """From each row's expert, in order. On a GPU the ends stay there."""
+        every = torch.arange(experts, device=sorted_experts.device)
+        ends = torch.searchsorted(sorted_experts, every, right=True, out_int32=True)
+        if ends.device.type != "cpu":
             return cls(ends, [])
-        pairs = enumerate(zip(counts.tolist(), ends.tolist(), strict=True))
-        return cls(ends, [(end - 1, expert) for expert, (count, end) in pairs if count == 1])
+        on_host = ends.tolist()
+        starts = [0, *on_host[:-1]]
+        return cls(
+            ends, [(start, i) for i, (start, end) in enumerate(zip(starts, on_host, strict=True)) if end - start == 1]
+        )
 
     def multiply(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Each group of the rows of x with its weights [K, N]."""
