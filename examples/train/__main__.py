@@ -26,8 +26,8 @@ class Stage:
 STAGES = {
     "autoregressive": Stage(autoregressive.train, "storyteller-ar", 900, 0),
     "scorer": Stage(autoregressive.train, "storyteller-scorer", 900, 1),
-    "diffusion": Stage(diffusion.train, "storyteller", 3000, 0),
-    "second": Stage(diffusion.train, "storyteller-2", 600, 2, goes_on_from="storyteller"),
+    "diffusion": Stage(diffusion.train, "storyteller", 2500, 0),
+    "second": Stage(diffusion.train, "storyteller-2", 430, 2, goes_on_from="storyteller"),
 }
 
 

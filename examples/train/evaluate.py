@@ -36,6 +36,7 @@ class Row:
     """One line of the table. Shares are 0–1; `steps` are denoising passes per full canvas (0: not a diffusion model)."""
 
     name: str
+    scorer: str
     sampler: dict[str, object] | None
     prompts: int
     seeds: int
@@ -69,6 +70,7 @@ class Evaluation:
         made = (d for d in documents(100 * prompts, seed=seed) if d.held_out and len(d.turns) == 2)
         self.documents = [document for document, _ in zip(made, range(prompts), strict=False)]
         self.tokenizer = AutoTokenizer.from_pretrained(scorer)
+        self.scorer_name = scorer.name
         self.scorer = open_engine(scorer, EngineKind.AR)
         self.rows: list[Row] = []
 
@@ -146,6 +148,7 @@ class Evaluation:
         capped = [was for _, answer in pairs for was in answer.capped]
         row = Row(
             name=name,
+            scorer=self.scorer_name,
             sampler=sampler.model_dump(mode="json", exclude_none=True) if sampler else None,
             prompts=len(chosen),
             seeds=len(told),
@@ -196,7 +199,9 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=100)
     parser.add_argument("--prompt-seed", type=int, default=EVALUATION_SEED)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--curve", type=int, nargs="*", default=[8, 12, 16, 20, 24, 48], help="steps, one row each, of the first model")
+    parser.add_argument(
+        "--curve", type=int, nargs="*", default=[8, 12, 16, 20, 24, 48], help="steps, one row each, of the first model"
+    )
     parser.add_argument("--curve-prompts", type=int, default=30)
     parser.add_argument(
         "--samplers",

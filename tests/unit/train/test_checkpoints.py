@@ -10,7 +10,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Diffus
 CHECKPOINTS = Path(__file__).parents[3] / "examples" / "checkpoints"
 GOOD = ["storyteller", "storyteller-2"]
 DIFFUSION = [*GOOD, "storyteller-early"]
-ALL = [*DIFFUSION, "storyteller-ar"]
+AUTOREGRESSIVE = ["storyteller-ar", "storyteller-scorer"]
+ALL = [*DIFFUSION, *AUTOREGRESSIVE]
 
 
 @pytest.mark.parametrize("name", DIFFUSION)
@@ -27,10 +28,9 @@ def test_a_diffusion_checkpoint_loads_without_missing_weights(name: str) -> None
     assert not info["unexpected_keys"]
 
 
-def test_the_autoregressive_twin_loads_without_missing_weights() -> None:
-    _, info = AutoModelForCausalLM.from_pretrained(
-        CHECKPOINTS / "storyteller-ar", dtype=torch.float32, output_loading_info=True
-    )
+@pytest.mark.parametrize("name", AUTOREGRESSIVE)
+def test_an_autoregressive_checkpoint_loads_without_missing_weights(name: str) -> None:
+    _, info = AutoModelForCausalLM.from_pretrained(CHECKPOINTS / name, dtype=torch.float32, output_loading_info=True)
     assert not info["missing_keys"]
 
 
