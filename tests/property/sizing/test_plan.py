@@ -90,7 +90,7 @@ asks = st.builds(
     Asked,
     rows=st.none() | st.integers(1, MOST_ROWS),
     tokens=st.none() | st.integers(16, 262_144),
-    canvas=st.none() | st.integers(1, 1024),
+    canvas=st.none() | st.integers(8, 1024),
     dtype=st.sampled_from(["auto", *Dtype]),
     gpus=st.sampled_from([1, 2, 4, 8]),
     guidance=st.booleans(),
@@ -125,15 +125,22 @@ def test_more_of_anything_never_takes_less(
     assert total(facts, load, engine, tokens=load.tokens + tokens) >= before
     assert total(facts, load, engine, canvas=load.canvas + canvas) >= before
     assert total(facts, load, engine, guidance=True) >= before
-    assert total(facts, load, engine, dtype=Dtype.FLOAT32) >= before
     assert total(facts, load, replace(engine, predict_copies=engine.predict_copies + 1)) >= before
     assert total(facts, load, replace(engine, sliding_layers_drop=False)) >= before
 
 
 @given(models(), workloads, engines)
-def test_narrower_weights_and_more_gpus_never_take_more(facts: ModelFacts, load: Workload, engine: EngineCosts) -> None:
-    widest_first = [total(facts, load, engine, dtype=dtype) for dtype in Dtype]
-    assert widest_first == sorted(widest_first, reverse=True)
+def test_narrower_numbers_never_take_more_for_weights_and_cache(
+    facts: ModelFacts, load: Workload, engine: EngineCosts
+) -> None:
+    # Not in all: the head's product in 16 bits stands beside its float32 copy, which a model of a few weights shows.
+    sizes = [footprint(facts, replace(load, dtype=dtype), engine) for dtype in Dtype]
+    for kept in ([size.weights for size in sizes], [size.kv for size in sizes]):
+        assert kept == sorted(kept, reverse=True)
+
+
+@given(models(), workloads, engines)
+def test_more_gpus_never_take_more(facts: ModelFacts, load: Workload, engine: EngineCosts) -> None:
     fewest_first = [total(facts, load, engine, gpus=gpus) for gpus in (1, 2, 4, 8)]
     assert fewest_first == sorted(fewest_first, reverse=True)
 
