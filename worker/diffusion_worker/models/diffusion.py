@@ -20,6 +20,7 @@ from diffusion_worker.models.checkpoint import Checkpoint, eos_token_ids, load_w
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.gemma_layer import FeedForward, GemmaLayer
 from diffusion_worker.models.layers import Linear, Norm, Rotary, tiles
+from diffusion_worker.models.memory import in_one_piece
 from diffusion_worker.models.row_cache import LayerShape, Reach, RowCache
 from diffusion_worker.models.tokenizer import Tokenizer, load_tokenizer
 
@@ -62,7 +63,7 @@ class DiffusionModel:
         decoder = model.model.decoder
         self._final_norm = Norm.of(decoder.norm)
         conditioning = decoder.self_conditioning
-        self._conditioning = FeedForward.of(conditioning)
+        self._conditioning = in_one_piece(FeedForward.of(conditioning))
         self._conditioning_norm = Norm.of(conditioning.pre_norm)
         self._conditioned_norm = Norm.with_weight(
             torch.ones(text.hidden_size, device=self.device), conditioning.post_norm.eps
@@ -70,7 +71,8 @@ class DiffusionModel:
         self._layers: list[GemmaLayer] = []
         self._shapes = _layer_shapes(text, decoder.layers, limit)
         while len(decoder.layers) > 0:  # one by one: at no time are all weights held twice
-            self._layers.append(GemmaLayer.of(decoder.layers.pop(0)))
+            self._layers.append(in_one_piece(GemmaLayer.of(decoder.layers.pop(0))))
+        self._embed = in_one_piece(self._embed)  # now that there is room for a second one
         longest_sum = max(self._conditioning.down.weight.shape[0], *(layer.longest_sum for layer in self._layers))
         self._rows_share_products = self.device.type != "cpu" or longest_sum <= Linear.MAX_EXACT_SUM
 
