@@ -18,7 +18,7 @@ def in_one_piece(module: _Module) -> _Module:
     """A copy of a tensor, or of dataclasses of tensors, in one piece of memory with large pages.
 
     Every step reads all weights, more than a core's caches hold. With pages of 4 KiB it waits for their addresses as
-    well as for the data: a step of one row took 6 % longer. Tensors on another device stay where they are.
+    well as for the data: a step of one row took 1 to 6 % longer. Tensors on another device stay where they are.
     """
     tensors = _tensors(module)
     if any(tensor.device.type != "cpu" for tensor in tensors):
