@@ -64,8 +64,10 @@ def test_the_tokens_of_a_seeded_request_do_not_depend_on_its_neighbours(cluster)
         ({"model": "nobody"}, 404, "model"),
         ({"max_tokens": 0}, 400, "max_tokens"),
         ({"temperature": 9.0}, 400, "temperature"),
-        ({"n": 2}, 400, "n"),
-        ({"logprobs": True}, 400, "logprobs"),
+        ({"n": 9}, 400, "n"),
+        ({"tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}]}, 400, "tools"),
+        ({"extra_body": {"sampler": {"max_denoising_steps": 0}}}, 400, "sampler.max_denoising_steps"),
+        ({"max_tokens": 64, "extra_body": {"sampler": {"accept_threshold": 0.5}}}, 400, "sampler.accept_threshold"),
         ({"messages": [{"role": "user", "content": "fox " * 9000}]}, 400, "messages"),
     ],
 )
@@ -76,6 +78,34 @@ def test_what_cannot_be_honoured_is_refused_by_name(cluster, change, status, par
     assert refused.value.status_code == status
     assert refused.value.body["param"] == parameter
     assert refused.value.body["message"]
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        {"max_denoising_steps": 10, "schedule": "cosine", "adaptive": True},
+        {"name": "discrete_ddim", "stochasticity": 0.5},
+        {"name": "block_refinement", "accept_threshold": 0.9, "guidance_scale": 0.8},
+        {"deterministic": True, "temperature_min": 0.8, "temperature_max": 1.2, "top_p": 0.9},
+    ],
+)
+def test_a_request_chooses_its_sampler_and_the_seed_it_gets_back_replays_it(cluster, sampler):
+    ask = {"model": MODEL, "messages": QUESTION, "max_tokens": 64, "extra_body": {"sampler": sampler}}
+    first = cluster.client().chat.completions.create(**ask)
+    again = cluster.client().chat.completions.create(**ask, seed=first.usage.seed)
+
+    assert first.choices[0].message.content
+    assert again.choices[0].message.content == first.choices[0].message.content
+
+
+def test_log_probabilities_and_penalties_are_answered_by_the_autoregressive_arm(cluster):
+    answer = cluster.client().chat.completions.create(
+        model=MODEL, messages=QUESTION, max_tokens=64, logprobs=True, top_logprobs=2, frequency_penalty=0.5
+    )
+
+    tokens = answer.choices[0].logprobs.content
+    assert len(tokens) == answer.usage.completion_tokens
+    assert all(len(token.top_logprobs) == 2 and token.logprob <= 0 for token in tokens)
 
 
 def test_the_model_list_names_the_model(cluster):
