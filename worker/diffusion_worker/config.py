@@ -42,7 +42,7 @@ class SamplerSettings(BaseModel):
     Which sampler honours which setting is in `docs/samplers.md`; one that it cannot honour is refused.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)  # JSON has no infinity
 
     name: SamplerName | None = None
     max_denoising_steps: int | None = Field(default=None, ge=1, le=1024)

@@ -21,6 +21,8 @@ MAX_BIASED_TOKENS = 1024
 Penalty = Annotated[float, Field(ge=-2.0, le=2.0)]
 Bias = Annotated[float, Field(ge=-100.0, le=100.0)]
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+# Nothing is said about a list's other entries once one is wrong: each takes a kilobyte to say, and there may be millions.
+TokenIds = Annotated[list[int], Field(fail_fast=True)]
 
 
 class Message(BaseModel):
@@ -32,6 +34,9 @@ class Message(BaseModel):
     content: str
 
 
+Messages = Annotated[list[Message], Field(fail_fast=True)]
+
+
 class GenerateRequest(BaseModel):
     """One request for one row. Exactly one of `prompt`, `prompt_token_ids`, `messages` is given."""
 
@@ -39,8 +44,8 @@ class GenerateRequest(BaseModel):
 
     request_id: str
     prompt: str | None = None
-    prompt_token_ids: list[int] | None = None
-    messages: list[Message] | None = None
+    prompt_token_ids: TokenIds | None = None
+    messages: Messages | None = None
     max_tokens: int | None = Field(default=None, ge=1, description="None: up to the sequence limit of the worker.")
     temperature: float = Field(
         default=1.0,
@@ -94,10 +99,10 @@ class ScoreRequest(BaseModel):
     type: Literal["score"] = "score"
     request_id: str
     prompt: str | None = None
-    prompt_token_ids: list[int] | None = None
-    messages: list[Message] | None = None
+    prompt_token_ids: TokenIds | None = None
+    messages: Messages | None = None
     completion: str | None = None
-    completion_token_ids: list[int] | None = None
+    completion_token_ids: TokenIds | None = None
     include_eos: bool = Field(default=False, description="Count the end of the answer as one more token.")
 
     @model_validator(mode="after")
