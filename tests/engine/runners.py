@@ -67,10 +67,6 @@ class WatchedRunner:
         self.scorer = runner.scorer
         self.slots_taken = 0
 
-    def check(self, request: GenerateRequest) -> None:
-        """Pass on."""
-        self._runner.check(request)
-
     def settings_for(self, request: GenerateRequest) -> Settings | None:
         """Pass on."""
         return self._runner.settings_for(request)

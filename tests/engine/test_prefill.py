@@ -6,12 +6,13 @@ from diffusion_worker.engine.observer import PassKind
 from diffusion_worker.engine.output import Output
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.slots import PREFILL_CHUNK, prefill_chunks
+from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
 
 from tests.engine.answers import request
 from tests.engine.checkpoints import CANVAS
 from tests.engine.driving import Drive, tokens_of
-from tests.engine.runners import diffusion_runner
+from tests.engine.runners import ar_runner, diffusion_runner
 
 CHUNK = 2 * CANVAS
 NEVER_DONE = {"stability_threshold": 64, "max_denoising_steps": 64}
@@ -83,7 +84,7 @@ def test_a_prompt_of_four_thousand_tokens_takes_eight_chunks_beside_a_small_batc
     long = row_of(4096, slot=1, arrived=1.0, model=diffusion_model)
     taken = []
     while len(long.pending) > 0:
-        ((_, chunk),) = prefill_chunks([running, long], canvas_length=64)
+        ((_, chunk),) = prefill_chunks([running, long], step_tokens=64)
         taken.append(len(chunk))
         long.count_cached(len(chunk))
     assert taken == [PREFILL_CHUNK] * 8
@@ -92,13 +93,33 @@ def test_a_prompt_of_four_thousand_tokens_takes_eight_chunks_beside_a_small_batc
 def test_long_prompts_take_no_more_than_the_canvases_they_run_beside(diffusion_model: DiffusionModel) -> None:
     running = [row_of(0, slot=i, arrived=0.0, model=diffusion_model) for i in range(12)]
     long = [row_of(4096, slot=12 + i, arrived=8.0 - i, model=diffusion_model) for i in range(4)]
-    chunks = prefill_chunks([*running, *long], canvas_length=100)
+    chunks = prefill_chunks([*running, *long], step_tokens=100)
     assert [(row.slot, len(chunk)) for row, chunk in chunks] == [(13, 176), (14, 512), (15, 512)]  # the last came first
 
 
 def test_with_nobody_to_hold_up_every_prompt_gets_a_chunk(diffusion_model: DiffusionModel) -> None:
     rows = [row_of(4096, slot=i, arrived=i, model=diffusion_model) for i in range(8)]
-    assert [len(chunk) for _, chunk in prefill_chunks(rows, canvas_length=64)] == [PREFILL_CHUNK] * 8
+    assert [len(chunk) for _, chunk in prefill_chunks(rows, step_tokens=64)] == [PREFILL_CHUNK] * 8
+
+
+def test_an_autoregressive_row_writes_a_token_in_every_step_while_prompts_share_one_chunk(
+    llama_model: ARModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "PREFILL_CHUNK", CHUNK)
+    runner = ar_runner(llama_model, max_batch_size=8)
+    runner.eos_token_ids = frozenset()
+    drive = Drive(runner)
+    drive.admit(request([3] * 5, request_id="running"))
+    drive.step()
+    prompts = [drive.admit(request([3] * (CHUNK + 8), request_id=f"prompt {i}")) for i in range(3)]
+    seen = []
+    for written in range(2, 6):
+        drive.step()
+        seen.append([row.cached for row in prompts])
+        assert len(drive.tokens("running")) == written
+    assert seen[0] == [CHUNK, 0, 0]
+    assert seen[1] == [CHUNK + 8, CHUNK - 8, 0]
+    assert seen[3][2] == CHUNK + 8
 
 
 def test_chunks_change_no_token(diffusion_model: DiffusionModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,12 @@ def test_an_adaptive_grid_takes_fewer_steps_once_the_canvas_has_settled(diffusio
     assert adaptive < 20
 
 
+def test_block_refinement_does_not_stop_on_thresholds_that_it_does_not_know(diffusion_model: DiffusionModel) -> None:
+    sure = {"temperature_min": 0.01, "temperature_max": 0.02}  # settled after two steps, but no token is above 1
+    each = with_sampler(name="block_refinement", schedule="linear", max_denoising_steps=9, accept_threshold=1.0, **sure)
+    assert steps_of_canvases(diffusion_model, each) == [9]
+
+
 def test_block_refinement_ends_once_every_position_is_accepted(diffusion_model: DiffusionModel) -> None:
     each = with_sampler(name="block_refinement", max_denoising_steps=20, accept_threshold=1e-6)
     assert steps_of_canvases(diffusion_model, each) == [1]

@@ -1,11 +1,7 @@
 """Block refinement accepts at least its quota in every step, the most likely first, and lets nothing go again."""
 
-import math
-
 import torch
-from diffusion_worker.config import Schedule
-from diffusion_worker.samplers.block_refinement import accept, quota
-from diffusion_worker.samplers.schedules import time_grid
+from diffusion_worker.samplers.block_refinement import accept
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -25,19 +21,6 @@ def step(confidence: torch.Tensor, accepted: torch.Tensor, wanted: int, threshol
         quota=torch.full((rows,), wanted),
         accept_threshold=torch.full((rows,), threshold, dtype=torch.float32),
     )
-
-
-@given(st.integers(1, 1024), st.integers(1, 64))
-def test_the_linear_quota_is_the_published_one(length: int, steps: int) -> None:
-    grid = torch.tensor(time_grid(Schedule.LINEAR, steps)[1:])
-    assert quota(grid, length).tolist() == [math.ceil((i + 1) * length / steps) for i in range(steps)]
-
-
-@given(st.sampled_from(Schedule), st.integers(1, 1024), st.integers(1, 64))
-def test_quotas_rise_to_the_whole_canvas(schedule: Schedule, length: int, steps: int) -> None:
-    quotas = quota(torch.tensor(time_grid(schedule, steps)[1:]), length).tolist()
-    assert quotas == sorted(quotas)
-    assert quotas[-1] == length
 
 
 @given(confidences, thresholds, st.data())

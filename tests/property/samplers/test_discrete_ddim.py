@@ -101,6 +101,16 @@ def test_a_deterministic_step_keeps_the_noise_of_the_least_certain_positions() -
     assert x_s.tolist() == [[2, 1, 1, 1], [2, 1, 2, 1], [2, 2, 2, 2]]
 
 
+@given(st.integers(1, 256), st.integers(1, 64), st.data())
+def test_a_deterministic_step_keeps_exactly_its_share_of_noise(length: int, steps: int, data: st.DataObject) -> None:
+    left = data.draw(st.integers(0, steps - 1))
+    s = torch.tensor([left / steps], dtype=torch.float32)
+    x_s = deterministic_step(
+        torch.zeros(1, length), torch.ones(1, length), entropy=torch.zeros(1, length), alpha_s=1 - s
+    )
+    assert int((x_s == 0).sum()) == left * length // steps
+
+
 @pytest.mark.parametrize("alpha_s", [0.2, 0.6])
 def test_rows_do_not_depend_on_each_other(alpha_s: float) -> None:
     torch.manual_seed(0)

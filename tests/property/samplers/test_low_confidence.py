@@ -6,7 +6,8 @@ import math
 import pytest
 import torch
 from diffusion_worker.config import Schedule
-from diffusion_worker.samplers.low_confidence import confidence, quota, unmask
+from diffusion_worker.samplers.low_confidence import confidence, unmask
+from diffusion_worker.samplers.quota import quota
 from diffusion_worker.samplers.schedules import time_grid
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,24 +38,6 @@ def some_masks(data: st.DataObject, scores: torch.Tensor) -> torch.Tensor:
     rows, width = scores.shape
     drawn = data.draw(st.lists(st.booleans(), min_size=rows * width, max_size=rows * width))
     return torch.tensor(drawn).view(rows, width)
-
-
-@given(schedules, st.integers(1, 256), st.integers(1, 300))
-def test_quotas_rise_to_the_whole_block(schedule: Schedule, length: int, steps: int) -> None:
-    grid = torch.tensor(time_grid(schedule, steps)[1:])
-    quotas = quota(grid, torch.full((steps,), length)).tolist()
-    assert quotas == sorted(quotas)
-    assert quotas[-1] == length
-    assert quotas[0] >= 1
-
-
-@given(st.integers(1, 256), st.integers(1, 64))
-def test_on_the_linear_grid_every_step_fills_an_equal_share(length: int, steps: int) -> None:
-    grid = torch.tensor(time_grid(Schedule.LINEAR, steps)[1:])
-    quotas = quota(grid, torch.full((steps,), length)).tolist()
-    assert quotas == [math.ceil((i + 1) * length / steps) for i in range(steps)]
-    shares = {after - before for before, after in itertools.pairwise([0, *quotas])}
-    assert shares <= {length // steps, -(-length // steps)}
 
 
 @given(confidences, schedules, st.integers(1, 12), st.sampled_from([0.0625, 0.5, 0.875, 1.0]), st.data())

@@ -30,7 +30,6 @@ def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Ro
     RefusedError when its prompt is empty, malformed or too long, or when it asks for what the engine cannot do.
     """
     try:
-        runner.check(request)
         settings = runner.settings_for(request)
     except UnsupportedParameterError as error:
         raise _refused(str(error), param=error.param) from error

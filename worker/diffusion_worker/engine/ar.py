@@ -17,17 +17,15 @@ from diffusion_worker.engine.runner import (
     sequence_limit,
 )
 from diffusion_worker.engine.scorer import Scorer
-from diffusion_worker.engine.slots import Slots, in_slot_order, next_chunks, slot_of
+from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.cache import KVCache
 from diffusion_worker.models.token_bytes import TokenBytes
-from diffusion_worker.samplers.categorical import predict, sample
+from diffusion_worker.samplers.categorical import MIN_TEMPERATURE, predict, sample
 from diffusion_worker.samplers.logprobs import log_probs
 from diffusion_worker.samplers.penalties import shift_logits
 from diffusion_worker.samplers.randomness import Stream, row_key, uniforms
 from diffusion_worker.wire import GenerateRequest, Likelihood, TokenLikelihood
-
-_MIN_TEMPERATURE = 1e-4  # below it logits / temperature may overflow, and the draw is the most likely token anyway
 
 
 class ARRunner:
@@ -44,17 +42,14 @@ class ARRunner:
         self.scorer = Scorer(model, self._slots.cache)
         self._token_bytes = TokenBytes(model.tokenizer)
 
-    def check(self, request: GenerateRequest) -> None:
-        """Refuse a bias of a token that the model does not have."""
+    def settings_for(self, request: GenerateRequest) -> None:
+        """Refuse a bias of a token that the model does not have. What is said about canvases is for another arm."""
         unknown = [token_id for token_id in request.logit_bias if token_id >= self.limits.vocab_size]
         if unknown:
             raise UnsupportedParameterError(
                 f"logit_bias has token {unknown[0]}, but this model's token ids are 0 to {self.limits.vocab_size - 1}",
                 param="logit_bias",
             )
-
-    def settings_for(self, request: GenerateRequest) -> None:
-        """There are no canvases to denoise: what a request says about them is for another arm."""
 
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""
@@ -66,10 +61,10 @@ class ARRunner:
 
     def step(self, rows: Sequence[Row]) -> StepResult:
         """One token for each row whose prompt is in the cache, and a chunk of their prompts for the others."""
-        rows = in_slot_order(rows)
+        chunks = prefill_chunks(in_slot_order(rows), step_tokens=1)
         groups = {
-            PassKind.DECODE: [row for row in rows if len(row.pending) == 1],
-            PassKind.ENCODE: [row for row in rows if len(row.pending) > 1],
+            PassKind.DECODE: [(row, chunk) for row, chunk in chunks if len(row.pending) == 1],
+            PassKind.ENCODE: [(row, chunk) for row, chunk in chunks if len(row.pending) > 1],
         }
         # All passes first, then their results: a pass that raises leaves every row as it was.
         done = [self._forward(kind, group) for kind, group in groups.items() if group]
@@ -79,9 +74,9 @@ class ARRunner:
         return result
 
     @torch.inference_mode()
-    def _forward(self, kind: PassKind, rows: list[Row]) -> "_Forward":
+    def _forward(self, kind: PassKind, group: list[tuple[Row, list[int]]]) -> "_Forward":
         started = time.monotonic()
-        chunks = next_chunks(rows)
+        rows, chunks = [row for row, _ in group], [chunk for _, chunk in group]
         logits = self._model.forward(
             self._slots.cache, [slot_of(row) for row in rows], [row.cached for row in rows], chunks
         )
@@ -129,7 +124,7 @@ class _Forward:
 
 def _sample(rows: list[Row], logits: torch.Tensor) -> list[int | None]:
     device = logits.device
-    temperatures = [max(_MIN_TEMPERATURE, row.temperature or 1.0) for row in rows]
+    temperatures = [max(MIN_TEMPERATURE, row.temperature or 1.0) for row in rows]
     prediction = predict(logits[:, None], torch.tensor(temperatures, device=device))
     keys = [row_key(seed=row.seed, canvas=0, step=row.steps, stream=Stream.SAMPLE) for row in rows]
     tokens = sample(

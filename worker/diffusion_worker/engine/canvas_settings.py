@@ -6,18 +6,18 @@ from diffusion_worker.samplers.settings import SamplerDefaults, Settings
 from diffusion_worker.wire import GenerateRequest
 
 
-def refuse_what_needs_one_token_after_another(request: GenerateRequest) -> None:
-    """UnsupportedParameterError for what only an autoregressive model can honour."""
+def canvas_settings(defaults: SamplerDefaults, request: GenerateRequest) -> Settings:
+    """The settings in force.
+
+    UnsupportedParameterError for one that the request's sampler cannot honour, and for what only an autoregressive model
+    can.
+    """
     for param in request.autoregressive_only:
         raise UnsupportedParameterError(
             f"{param} needs a model that writes one token after another, and this one denoises whole canvases; "
             "leave it out, or send the request to an autoregressive arm",
             param=param,
         )
-
-
-def canvas_settings(defaults: SamplerDefaults, request: GenerateRequest) -> Settings:
-    """The settings in force; UnsupportedParameterError for one that the request's sampler cannot honour."""
     try:
         settings = defaults.settings_for(request.sampler)
     except SamplerError as error:

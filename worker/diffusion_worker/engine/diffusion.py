@@ -8,7 +8,7 @@ import torch
 
 from diffusion_worker.config import SamplerConfig, SamplerName, SamplerSettings
 from diffusion_worker.engine.canvas import Canvas, Canvases, CanvasState
-from diffusion_worker.engine.canvas_settings import canvas_settings, refuse_what_needs_one_token_after_another
+from diffusion_worker.engine.canvas_settings import canvas_settings
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import (
@@ -59,10 +59,6 @@ class DiffusionRunner:
         first = model.no_soft_embedding()[:1].expand(self._canvas_length, -1)
         self._canvases = Canvases(max_rows=max_batch_size, no_soft_embedding=first)
 
-    def check(self, request: GenerateRequest) -> None:
-        """Refuse what only an autoregressive model can honour."""
-        refuse_what_needs_one_token_after_another(request)
-
     def settings_for(self, request: GenerateRequest) -> Settings:
         """How the canvases of a request will be denoised; refuses what its sampler cannot honour."""
         return canvas_settings(self._defaults, request)
@@ -81,7 +77,7 @@ class DiffusionRunner:
     def step(self, rows: Sequence[Row]) -> StepResult:
         """Write what is pending, then denoise every row that has nothing pending left."""
         rows = in_slot_order(rows)
-        chunks = prefill_chunks(rows, canvas_length=self._canvas_length)
+        chunks = prefill_chunks(rows, step_tokens=self._canvas_length)
         passes = [self._encode([row for row, _ in chunks], [chunk for _, chunk in chunks])] if chunks else []
         ready = [row for row in rows if not row.pending]
         if not ready:
@@ -225,8 +221,10 @@ def _conclude(batch: _Batch, plan: StepPlan, seen: _Report) -> StepResult:
             continue
         steps = canvas.step + 1
         unchanged_steps = 0 if changed else canvas.unchanged_steps + 1
-        is_settled = is_stable(unchanged_steps, settings.stability_threshold) and is_confident(
-            mean_entropy, settings.confidence_threshold
+        is_settled = (
+            settings.stops_early
+            and is_stable(unchanged_steps, settings.stability_threshold)
+            and is_confident(mean_entropy, settings.confidence_threshold)
         )
         if is_settled or seen.is_accepted[i] or plan.is_last[i]:
             # For the other samplers the last step is no cap: their grid plans for it, and all positions are decided.

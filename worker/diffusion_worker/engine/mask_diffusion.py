@@ -7,7 +7,7 @@ import torch
 
 from diffusion_worker.config import MaskCache, SamplerConfig, SamplerName, SamplerSettings
 from diffusion_worker.engine.canvas import Canvas
-from diffusion_worker.engine.canvas_settings import canvas_settings, refuse_what_needs_one_token_after_another
+from diffusion_worker.engine.canvas_settings import canvas_settings
 from diffusion_worker.engine.masked_answer import MaskedAnswer
 from diffusion_worker.engine.masked_batch import MaskedBatch, Seen
 from diffusion_worker.engine.observer import Pass, PassKind
@@ -19,6 +19,7 @@ from diffusion_worker.samplers import low_confidence
 from diffusion_worker.samplers.capabilities import MASK_SAMPLERS
 from diffusion_worker.samplers.categorical import predict, sample
 from diffusion_worker.samplers.guidance import guided
+from diffusion_worker.samplers.quota import quota
 from diffusion_worker.samplers.settings import SamplerDefaults, Settings
 from diffusion_worker.wire import GenerateRequest
 
@@ -70,10 +71,6 @@ class MaskDiffusionRunner:
         """What the keys and values of all rows take now."""
         return sum(cache.nbytes for answer in self._answers.values() for cache in answer.caches.values())
 
-    def check(self, request: GenerateRequest) -> None:
-        """Refuse what only an autoregressive model can honour."""
-        refuse_what_needs_one_token_after_another(request)
-
     def settings_for(self, request: GenerateRequest) -> Settings:
         """How the blocks of a request will be denoised; refuses what low_confidence cannot honour."""
         return canvas_settings(self._defaults, request)
@@ -96,7 +93,7 @@ class MaskDiffusionRunner:
             seen.confidence,
             batch.masked,
             length=batch.lengths,
-            quota=low_confidence.quota(batch.plan.s.cpu(), batch.lengths),
+            quota=quota(batch.plan.s.cpu(), batch.lengths),
             accept_threshold=batch.plan.accept_threshold.cpu(),
         )
         result = self._conclude(batch, seen, taken)

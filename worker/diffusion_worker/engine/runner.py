@@ -69,13 +69,11 @@ class Runner(Protocol):
     def scorer(self) -> Scorer | None:
         """None: this model cannot tell how likely a text is."""
 
-    def check(self, request: GenerateRequest) -> None:
-        """Refuse what cannot be honoured: raises UnsupportedParameterError. Called from the submitting thread."""
-
     def settings_for(self, request: GenerateRequest) -> Settings | None:
         """How the canvases of the row will be denoised; None for a runner without canvases.
 
-        Raises UnsupportedParameterError for what cannot be honoured. Called from the submitting thread.
+        Raises UnsupportedParameterError for anything in the request that cannot be honoured. Called from the submitting
+        thread.
         """
 
     def admit(self, row: Row) -> None:

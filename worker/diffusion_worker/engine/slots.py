@@ -58,18 +58,18 @@ def slot_of(row: Row) -> int:
     return row.slot
 
 
-def prefill_chunks(rows: Iterable[Row], *, canvas_length: int) -> list[tuple[Row, list[int]]]:
-    """The tokens that enter the cache before this step's canvases are denoised, in the order of the slots.
+def prefill_chunks(rows: Iterable[Row], *, step_tokens: int) -> list[tuple[Row, list[int]]]:
+    """The tokens that enter the cache in this step, in the order of the slots.
 
-    What is no longer than a canvas goes in at once. Longer prompts go in chunks, those that came first before others:
-    together as many tokens as the step's canvases have, or one chunk, so that they do not hold the canvases up for
-    longer than their own pass does. With no canvas to hold up, every row gets a chunk.
+    `step_tokens` are what a row that runs has in a step: a canvas, or 1. What is no longer goes in at once. Longer
+    prompts go in chunks, those that came first before others: together as many tokens as the rows that run have, or one
+    chunk, so that they do not hold these up for long. With no row to hold up, every prompt gets a chunk.
     """
     rows = list(rows)
-    long = sorted((row for row in rows if len(row.pending) > canvas_length), key=lambda row: row.arrived)
-    canvas_tokens = (len(rows) - len(long)) * canvas_length
-    budget = max(PREFILL_CHUNK, canvas_tokens) if canvas_tokens else PREFILL_CHUNK * len(long)
-    chunks = [(row, list(row.pending)) for row in rows if 0 < len(row.pending) <= canvas_length]
+    long = sorted((row for row in rows if len(row.pending) > step_tokens), key=lambda row: row.arrived)
+    running_tokens = (len(rows) - len(long)) * step_tokens
+    budget = max(PREFILL_CHUNK, running_tokens) if running_tokens else PREFILL_CHUNK * len(long)
+    chunks = [(row, list(row.pending)) for row in rows if 0 < len(row.pending) <= step_tokens]
     for row in long:
         chunk = row.pending[: min(PREFILL_CHUNK, budget)]
         if not chunk:
@@ -77,8 +77,3 @@ def prefill_chunks(rows: Iterable[Row], *, canvas_length: int) -> list[tuple[Row
         budget -= len(chunk)
         chunks.append((row, chunk))
     return sorted(chunks, key=lambda each: slot_of(each[0]))
-
-
-def next_chunks(rows: Iterable[Row]) -> list[list[int]]:
-    """The tokens of each row that enter the cache in its next pass."""
-    return [row.pending[:PREFILL_CHUNK] for row in rows]

@@ -8,11 +8,11 @@ import torch
 from diffusion_worker.config import SamplerName
 from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.samplers import block_refinement, discrete_ddim, entropy_bound
+from diffusion_worker.samplers.categorical import MIN_TEMPERATURE
+from diffusion_worker.samplers.quota import quota
 from diffusion_worker.samplers.randomness import uniforms
 from diffusion_worker.samplers.schedules import next_index, temperature_at, time_grid
 from diffusion_worker.samplers.settings import Settings
-
-_MIN_TEMPERATURE = 1e-4  # below it logits / temperature may overflow, and the draw is the most likely token anyway
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class StepPlan:
             temperature = temperature_at(t, temperature_min=each.temperature_min, temperature_max=each.temperature_max)
             rows.append(
                 [
-                    max(_MIN_TEMPERATURE, temperature),
+                    max(MIN_TEMPERATURE, temperature),
                     each.top_p,
                     each.greedy,
                     t,
@@ -140,7 +140,7 @@ def _block_refinement(step: Step) -> tuple[torch.Tensor, torch.Tensor]:
     accepted = block_refinement.accept(
         step.confidence,
         step.accepted,
-        quota=block_refinement.quota(step.s, step.x_t.shape[1]),
+        quota=quota(step.s, step.x_t.shape[1]),
         accept_threshold=step.accept_threshold,
     )
     return torch.where(step.accepted, step.x_t, torch.where(accepted, step.x_0, step.noise)), accepted

@@ -11,6 +11,7 @@ import torch
 
 from diffusion_worker.samplers.randomness import another
 
+MIN_TEMPERATURE = 1e-4  # below it logits / temperature may overflow, and the draw is the most likely token anyway
 _TILE = 1 << 17  # numbers; with a temporary of the same size they stay in a core's second-level cache
 _BLOCK = 64  # tokens; `draw` finds the block of the vocabulary first, then the token in it
 _TRIES = 8  # draws before a nucleus is computed in full

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import torch
 
+from diffusion_worker.samplers.quota import quota, rank
+
 
 @dataclass(frozen=True)
 class Posterior:
@@ -59,8 +61,5 @@ def deterministic_step(
 
     As many stay as are noise at time s on average, ⌊(1 - α_s) · C⌋. All [B, C] but `alpha_s` [B].
     """
-    stays = torch.floor((1 - alpha_s) * x_t.shape[1])
-    by_certainty = entropy.sort(dim=-1, descending=True, stable=True).indices
-    rank = torch.arange(x_t.shape[1], device=x_t.device).expand_as(by_certainty)
-    uncertain = torch.zeros_like(rank).scatter(-1, by_certainty, rank)
-    return torch.where(uncertain < stays[:, None], x_t, x_0)
+    stays = x_t.shape[1] - quota(1 - alpha_s, x_t.shape[1])
+    return torch.where(rank(entropy) < stays[:, None], x_t, x_0)

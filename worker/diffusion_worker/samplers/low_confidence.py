@@ -7,15 +7,7 @@ threshold, one at least (arXiv:2505.22618, Fast-dLLM).
 
 import torch
 
-_ROUNDING = 1e-4  # of a position; t comes from a float and must not make a whole quota one larger
-
-
-def quota(t_next: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
-    """How many of a block's `length` [B] positions are text at the end of a step to `t_next` [B]: ⌈(1 - t) · L⌉.
-
-    Under LLaDA's process a position is still masked at time t with probability t. All L at the end of any grid.
-    """
-    return torch.ceil((1 - t_next) * length - _ROUNDING).to(torch.int64)
+from diffusion_worker.samplers.quota import rank
 
 
 def confidence(logits: torch.Tensor, x_0: torch.Tensor) -> torch.Tensor:
@@ -41,7 +33,5 @@ def unmask(
     `accept_threshold` [B] (1: none), and at least one.
     """
     wanted = (quota - (length - masked.sum(dim=-1))).clamp(min=1)
-    order = confidence.masked_fill(~masked, -torch.inf).sort(dim=-1, descending=True, stable=True).indices
-    position = torch.arange(masked.shape[1], device=masked.device).expand_as(order)
-    rank = torch.zeros_like(position).scatter(-1, order, position)
-    return masked & ((rank < wanted[:, None]) | (confidence > accept_threshold[:, None]))
+    place = rank(confidence.masked_fill(~masked, -torch.inf))
+    return masked & ((place < wanted[:, None]) | (confidence > accept_threshold[:, None]))

@@ -29,6 +29,11 @@ class Settings:
     accept_threshold: float = 0.95
     greedy: bool = False  # take the most likely tokens instead of drawing
 
+    @property
+    def stops_early(self) -> bool:
+        """Whether the sampler commits a canvas before its last step once that is stable and confident."""
+        return "stability_threshold" in EFFECTS[self.name]
+
     def shaped_by(self, *, temperature: float, top_p: float) -> "Settings":
         """These settings under OpenAI's parameters: `temperature` multiplies the schedule's, `top_p` can only narrow.
 
