@@ -8,6 +8,7 @@ import pytest
 import torch
 from diffusion_worker.engine import load_engine
 from diffusion_worker.models.checkpoint import open_checkpoint
+from diffusion_worker.models.diffusion import load_diffusion_model
 from diffusion_worker.models.errors import (
     CheckpointError,
     CheckpointNotFoundError,
@@ -131,6 +132,23 @@ def test_sampler_settings_of_the_checkpoint_out_of_range(copy: Path) -> None:
     with pytest.raises(
         UnsupportedCheckpointError, match=r"(?s)generation_config\.json cannot be used.*temperature_min"
     ):
+        load_engine(config_of(copy, "diffusion"))
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", ""])
+def test_a_damaged_generation_config_is_not_taken_for_none(copy: Path, text: str) -> None:
+    (copy / "generation_config.json").write_text(text)
+    with pytest.raises(UnsupportedCheckpointError, match=r"generation_config\.json (cannot be read|does not hold)"):
+        load_engine(config_of(copy, "diffusion"))
+
+
+def test_an_end_that_is_no_token_is_refused_and_one_beyond_the_vocabulary_left_out(copy: Path) -> None:
+    path = copy / "generation_config.json"
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps(written | {"eos_token_id": [1, 100_000]}))
+    assert load_diffusion_model(open_checkpoint(config_of(copy, "diffusion"))).eos_token_ids == {1}
+    path.write_text(json.dumps(written | {"eos_token_id": "</s>"}))
+    with pytest.raises(UnsupportedCheckpointError, match="eos_token_id must be token ids, not '</s>'"):
         load_engine(config_of(copy, "diffusion"))
 
 

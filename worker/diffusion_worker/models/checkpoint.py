@@ -48,6 +48,9 @@ def open_checkpoint(config: EngineConfig) -> Checkpoint:
             f"{folder} has no *.safetensors"
             + (f"; {pickled[0]} is pickled, and unpickling can run any code: convert it" if pickled else "")
         )
+    generation_config = folder / "generation_config.json"
+    if generation_config.exists():
+        read_json(generation_config)  # transformers takes a damaged one for none, and other defaults with it
     device = _device(config.device)
     text_config = model_config.get("text_config") or {}
     saved = next((c[k] for c in (model_config, text_config) for k in ("dtype", "torch_dtype") if c.get(k)), "float32")
@@ -100,13 +103,18 @@ def load_weights(
 
 
 def eos_token_ids(model: Any) -> frozenset[int]:
-    """Tokens that end an answer: generation_config.json's, else those of the model's configuration."""
+    """Tokens that end an answer: generation_config.json's, else those of the model's configuration.
+
+    One that is beyond the vocabulary is left out: it cannot come. UnsupportedCheckpointError when one is no number.
+    """
+    text = model.config.get_text_config()
     eos = model.generation_config.eos_token_id
     if eos is None:
-        eos = model.config.get_text_config().eos_token_id
-    if eos is None:
-        return frozenset()
-    return frozenset(eos if isinstance(eos, list) else [eos])
+        eos = text.eos_token_id
+    token_ids = eos if isinstance(eos, list) else [] if eos is None else [eos]
+    if not all(isinstance(token_id, int) for token_id in token_ids):
+        raise UnsupportedCheckpointError(f"the checkpoint's eos_token_id must be token ids, not {eos!r}")
+    return frozenset(token_id for token_id in token_ids if 0 <= token_id < text.vocab_size)
 
 
 def read_json(path: Path) -> dict[str, Any]:
