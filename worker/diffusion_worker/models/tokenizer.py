@@ -13,20 +13,23 @@ from diffusion_worker.wire import Message
 
 
 class Tokenizer:
-    """Text to token ids and back. Thread-safe."""
+    """Text to token ids and back. Thread-safe; a long text that is encoded holds no answer up that is decoded."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._lock = threading.Lock()  # fast tokenizers refuse to be used by two threads at a time
+        # Fast tokenizers refuse to be changed by one thread while another uses them. Only the first text that is encoded
+        # changes them: it takes truncation and padding out.
+        self._encoding, self._decoding = threading.Lock(), threading.Lock()
+        self.encode("")
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a prompt, with the special tokens that the checkpoint puts in front."""
-        with self._lock:
+        with self._encoding:
             return list(self._tokenizer(text)["input_ids"])
 
     def encode_continuation(self, text: str) -> list[int]:
         """Token ids of text that goes on from other tokens: without special ones."""
-        with self._lock:
+        with self._encoding:
             return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
@@ -38,7 +41,7 @@ class Tokenizer:
             raise NoChatTemplateError("this model has no chat template; send a prompt to the completions endpoint")
         turns = [message.model_dump() for message in messages]
         try:
-            with self._lock:
+            with self._encoding:
                 ids = self._tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=False)
         except jinja2.TemplateError as error:
             raise TemplateError(f"this model's chat template refuses the messages: {error}") from error
@@ -46,14 +49,14 @@ class Tokenizer:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of tokens, without special ones; an unfinished character shows as U+FFFD."""
-        with self._lock:
+        with self._decoding:
             return str(
                 self._tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
             )
 
     def piece(self, token_id: int) -> str:
         """The token as the vocabulary spells it, which need not be its text; empty when there is no such token."""
-        with self._lock:
+        with self._decoding:
             return self._tokenizer.convert_ids_to_tokens(token_id) or ""
 
 
