@@ -280,6 +280,23 @@ def test_a_text_that_breaks_the_model_fails_alone(llama_model: ARModel, monkeypa
         assert good.event.nll > 0
 
 
+def test_a_text_that_the_model_rules_out_has_no_score(llama_model: ARModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = llama_model.forward_last
+
+    def rules_out(*arguments: Any, **options: Any) -> torch.Tensor:
+        logits = forward(*arguments, **options)
+        logits[..., 7] = -torch.inf
+        return logits
+
+    monkeypatch.setattr(llama_model, "forward_last", rules_out)
+    with running(ar_runner(llama_model)) as engine:
+        bad, good = submit(
+            engine, score_request(completion=None, completion_token_ids=[7]), score_request(completion=" went down")
+        )
+        assert (bad.event.code, "inf" in bad.event.message) == ("engine_error", True)
+        assert good.event.nll > 0
+
+
 def test_too_many_scores_are_refused(llama_model: ARModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("diffusion_worker.engine.scores.MAX_WAITING", 2)
     held = threading.Event()

@@ -6,6 +6,7 @@ when the engine is idle next. They take no memory of their own, and no request w
 """
 
 import logging
+import math
 from collections import deque
 from typing import Literal
 
@@ -98,8 +99,8 @@ class Scores:
         )
 
     def _finish(self, row: ScoreRow) -> None:
-        if row.nll != row.nll:
-            message = "the model's predictions are not numbers (NaN) for this text"
+        if not math.isfinite(row.nll):
+            message = f"the model's predictions for this text give no finite likelihood (nll {row.nll})"
             _send(row, ErrorEvent(code="engine_error", message=message))
             return
         _send(
