@@ -9,6 +9,8 @@ import pytest
 from diffusion_worker.config import EngineConfig
 from diffusion_worker.engine import EngineStats
 from diffusion_worker.triton.backend import Backend
+from diffusion_worker.triton.delivery import Delivery, Stream
+from diffusion_worker.triton.metrics import WorkerMetrics
 from diffusion_worker.wire import (
     BlockEvent,
     ErrorEvent,
@@ -22,6 +24,9 @@ from diffusion_worker.wire import (
 BLOCK = BlockEvent(index=0, text="a", tokens=1, steps=3)
 FINISH = FinishEvent(reason="stop", prompt_tokens=1, completion_tokens=1, steps=3, blocks=1, seed=0, queue_seconds=0.0)
 CANCELLED = ErrorEvent(code="cancelled", message="the request was cancelled")
+CONFIG = EngineConfig.model_validate(
+    {"kind": "diffusion", "model": "m", "revision": "0", "source": "file:///x", "path": "/x", "max_batch_size": 1}
+)
 
 
 class FakeFamily:
@@ -115,11 +120,8 @@ def metrics() -> dict[tuple[str, str | None], float]:
 @pytest.fixture
 def backend(engine: FakeEngine, metrics: dict[tuple[str, str | None], float]) -> Iterator[Backend]:
     """With one slot."""
-    config = EngineConfig.model_validate(
-        {"kind": "diffusion", "model": "m", "revision": "0", "source": "file:///x", "path": "/x", "max_batch_size": 1}
-    )
     family = type("Family", (FakeFamily,), {"values": metrics})
-    backend = Backend(config, family=family, heartbeat=None, load=lambda config, observer: engine)  # type: ignore[arg-type]
+    backend = Backend(CONFIG, family=family, heartbeat=None, load=lambda config, observer: engine)  # type: ignore[arg-type]
     yield backend
     backend.close()
 
@@ -180,6 +182,26 @@ def test_a_client_that_leaves_between_two_blocks_frees_its_slot(backend: Backend
     assert sender.ended.wait(20)
     backend.accept(payload("b"), FakeSender())
     assert list(engine.rows) == ["b"]
+
+
+def test_a_client_that_cannot_be_asked_does_not_hide_those_that_left(engine: FakeEngine) -> None:
+    class Broken(FakeSender):
+        def is_cancelled(self) -> bool:
+            raise RuntimeError("no such request")
+
+    delivery = Delivery(WorkerMetrics(type("Family", (FakeFamily,), {"values": {}}), CONFIG), on_end=lambda: None)
+    streams = {
+        name: Stream(Broken() if name != "gone" else FakeSender(), request_id=name) for name in ["a", "b", "gone"]
+    }
+    for name, stream in streams.items():
+        stream.handle = engine.submit(GenerateRequest(request_id=name, prompt="x"), delivery.open(stream))
+    gone = streams["gone"].sender
+    assert isinstance(gone, FakeSender)
+    gone.gone = True
+    try:
+        assert gone.ended.wait(20)
+    finally:
+        delivery.close()
 
 
 def test_a_connection_that_breaks_on_a_block_frees_its_slot(backend: Backend, engine: FakeEngine) -> None:

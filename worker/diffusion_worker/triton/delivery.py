@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from diffusion_worker.engine import Handle, Pass, RowOutcome
@@ -119,13 +120,7 @@ class Delivery:
 
     def _poll(self) -> None:
         for stream in self._streams:
-            if stream.sender is None or stream.handle is None:
-                continue
-            if not stream.cancelled and stream.sender.is_cancelled():
-                _log.info("request %s is cancelled: its client went away", stream.request_id)
-                stream.cancelled = True
-            if stream.cancelled:
-                stream.handle.cancel()  # until its last event comes; has no effect the second time
+            self._do(partial(_cancel_if_gone, stream))
 
     def _deliver(self, stream: Stream, event: Event) -> None:
         if isinstance(event, BlockEvent):
@@ -177,3 +172,13 @@ class Delivery:
             # Triton waits for the final flag of every request, at its own end too.
             _log.exception("the last event of request %s could not be sent", stream.request_id)
             sender.end()
+
+
+def _cancel_if_gone(stream: Stream) -> None:
+    if stream.sender is None or stream.handle is None:
+        return
+    if not stream.cancelled and stream.sender.is_cancelled():
+        _log.info("request %s is cancelled: its client went away", stream.request_id)
+        stream.cancelled = True
+    if stream.cancelled:
+        stream.handle.cancel()  # until its last event comes; has no effect the second time
