@@ -184,3 +184,24 @@ def test_a_diffusion_model_does_not_score(tmp_path: Path, capsys: pytest.Capture
 
 def test_nothing_scored_has_no_perplexity() -> None:
     assert str(score.Total()) == "nothing was scored"
+
+
+def test_no_rows_are_refused_and_not_taken_for_the_default(
+    diffusion_folder: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_batch(diffusion_folder, files, "--max-batch-size", "0") == EXIT_CONFIGURATION
+    assert "max_batch_size" in capsys.readouterr().err
+
+
+def test_a_revision_can_be_run_with_another_canvas_and_told_why_it_cannot_be_run(
+    diffusion_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = {"kind": "diffusion", "model": "m", "revision": "0", "source": "file:///x", "path": str(diffusion_folder)}
+    (tmp_path / "model.json").write_text(json.dumps(model | {"sampler": {"max_denoising_steps": 2}}))
+    (tmp_path / "config.pbtxt").write_text("")
+    command = ["generate", "--config", str(tmp_path), "--prompt", "the fox", "--max-tokens", "40", "--seed", "1"]
+    assert main([*command, "--canvas-length", "40"]) == 0
+    assert "in 1 blocks and 2 passes" in capsys.readouterr().err
+    (tmp_path / "model.json").write_text(json.dumps(model | {"sampler": {"stochasticity": 0.5}}))
+    assert main(command) == EXIT_CONFIGURATION
+    assert "does not know stochasticity" in capsys.readouterr().err

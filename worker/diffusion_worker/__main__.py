@@ -208,7 +208,8 @@ def _offline(options: argparse.Namespace) -> int:
                 return 0
             case "batch":
                 fields = arguments.generation_fields(options)
-                rows = options.max_batch_size or (_BATCH_ROWS if options.config is None else None)
+                absent = _BATCH_ROWS if options.config is None else None
+                rows = absent if options.max_batch_size is None else options.max_batch_size
                 config = arguments.engine_config(options, max_batch_size=rows)
                 from diffusion_worker.offline.batch import answer_file
 

@@ -16,7 +16,7 @@ def written(path: Path, *lines: str) -> Path:
 
 
 def finished(path: Path, known: set[str]) -> set[str]:
-    with Results(path, known=known, is_final=is_final) as results:
+    with Results(path, known=known, outcome="text", is_final=is_final) as results:
         return results.done
 
 
@@ -50,8 +50,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         read_lines(tmp_path / "nothing")
 
 
-def test_a_line_cut_short_is_done_again(tmp_path: Path) -> None:
-    path = written(tmp_path / "out", '{"id": "a", "text": "x"}\n', '{"id": "b", "te')
+@pytest.mark.parametrize("cut", [b'{"i', b'{"id": "b", "te', b'{"id": "b", "text": "\xc3'])
+def test_a_line_cut_short_is_done_again(tmp_path: Path, cut: bytes) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b'{"id": "a", "text": "x"}\n' + cut)
     assert finished(path, {"a", "b"}) == {"a"}
     assert path.read_text() == '{"id": "a", "text": "x"}\n'
 
@@ -81,7 +83,7 @@ def test_results_of_other_work_are_not_mixed_with_these(tmp_path: Path) -> None:
 
 def test_results_are_in_the_file_as_soon_as_they_are_written(tmp_path: Path) -> None:
     record: dict[str, Any] = {"id": "a", "text": "ü\n"}
-    with Results(tmp_path / "out", known={"a"}, is_final=is_final) as results:
+    with Results(tmp_path / "out", known={"a"}, outcome="text", is_final=is_final) as results:
         results.write(record)
         assert json.loads((tmp_path / "out").read_text()) == record
 
@@ -97,6 +99,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         '{"prompt": "an input without ids"}\n',
         '{"id": "a", "prompt": "an input with ids"}\n',
         '{"id": ["a"], "text": "x"}\n',
+        '{"id": "a", "nll": 1.5}\n',
         "dear diary\n",
         '{"id": "a", "te\n{"id": "b", "text": "x"}\n',
         '{"prompt": "cut sho',

@@ -100,7 +100,6 @@ def engine_config(options: argparse.Namespace, *, max_batch_size: int | None) ->
         if options.config is not None:
             config = read_config(options.config)
         else:
-            canvas_length = getattr(options, "canvas_length", None)
             config = EngineConfig.model_validate(
                 {
                     "kind": options.kind,
@@ -110,13 +109,14 @@ def engine_config(options: argparse.Namespace, *, max_batch_size: int | None) ->
                     "path": str(options.checkpoint),
                     "device": options.device,
                     "threads": options.threads,
-                    "sampler": {"canvas_length": canvas_length},
                 }
             )
-        changes: dict[str, Any] = {"batch_window_seconds": 0.0}
+        fields = resolve_source(config, cache=options.cache).model_dump() | {"batch_window_seconds": 0.0}
         if max_batch_size is not None:
-            changes["max_batch_size"] = max_batch_size
-        return EngineConfig.model_validate(resolve_source(config, cache=options.cache).model_dump() | changes)
+            fields["max_batch_size"] = max_batch_size
+        if getattr(options, "canvas_length", None) is not None:
+            fields["sampler"]["canvas_length"] = options.canvas_length
+        return EngineConfig.model_validate(fields)
     except ValidationError as error:
         raise OfflineError(explained(error)) from error
     except (SourceError, LaunchError) as error:

@@ -24,7 +24,7 @@ def answer_file(source: Path, target: Path, *, config: EngineConfig, defaults: d
     """
     lines = read_lines(source)
     jobs = [_Answer(line, source=source, defaults=defaults) for line in lines]
-    with Results(target, known={line.id for line in lines}, is_final=is_final) as results:
+    with Results(target, known={line.id for line in lines}, outcome="text", is_final=is_final) as results:
         return do_all(jobs, config=config, ahead=_AHEAD, results=results)
 
 

@@ -11,7 +11,6 @@ from diffusion_worker.offline.errors import OfflineError
 JsonObject = dict[str, Any]
 
 _BEGINNING = '{"id": '  # of every result
-_OUTCOMES = {"text", "nll", "error"}  # one of which every result has
 
 
 @dataclass(frozen=True)
@@ -47,16 +46,19 @@ class Results:
     that another try may mend. A file that holds anything else is not touched.
     """
 
-    def __init__(self, path: Path, *, known: set[str], is_final: Callable[[JsonObject], bool]) -> None:
-        """`known` are the ids of the work; OfflineError when the file has results of other work, or no results."""
+    def __init__(self, path: Path, *, known: set[str], outcome: str, is_final: Callable[[JsonObject], bool]) -> None:
+        """`known` are the ids of the work; every result has the field `outcome`, or `error`.
+
+        OfflineError when the file has results of other work, or something else.
+        """
         kept: list[str] = []
         self.done: set[str] = set()
-        lines = list(_texts(path)) if path.exists() else []
+        lines = list(_texts(path, errors="replace")) if path.exists() else []  # one may end inside a character
         for number, text in lines:
             result = _object(text)
             if result is None and number == lines[-1][0] and _may_be_cut_short(text):
                 continue
-            if result is None or not isinstance(result.get("id"), str) or not _OUTCOMES & result.keys():
+            if result is None or not isinstance(result.get("id"), str) or not {outcome, "error"} & result.keys():
                 raise OfflineError(
                     f"{path}, line {number}: not a result of this command: {text[:60]}; name another --output"
                 )
@@ -75,9 +77,12 @@ class Results:
             raise OfflineError(f"{path} cannot be written: {error}") from error
 
     def write(self, result: JsonObject) -> None:
-        """Append one result."""
-        self._file.write(json.dumps(result, ensure_ascii=False) + "\n")
-        self._file.flush()
+        """Append one result; OfflineError when there is no room for it."""
+        try:
+            self._file.write(json.dumps(result, ensure_ascii=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise OfflineError(f"{self._file.name} cannot be written: {error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -86,10 +91,10 @@ class Results:
         self._file.close()
 
 
-def _texts(path: Path) -> Iterator[tuple[int, str]]:
+def _texts(path: Path, *, errors: str = "strict") -> Iterator[tuple[int, str]]:
     """Lines that are not empty, with their numbers from 1."""
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with path.open(encoding="utf-8-sig", errors=errors) as file:
             for number, text in enumerate(file, start=1):
                 if text.strip():
                     yield number, text.strip()

@@ -11,6 +11,7 @@ from diffusion_worker.models.errors import CheckpointError
 from diffusion_worker.offline.errors import OfflineError
 from diffusion_worker.offline.jsonl import JsonObject, Results
 from diffusion_worker.offline.progress import Progress
+from diffusion_worker.samplers.errors import SamplerError
 from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
 
 Event = BlockEvent | FinishEvent | ScoreEvent | ErrorEvent
@@ -54,10 +55,10 @@ class _Running(Generic[J]):
 
 
 def start(config: EngineConfig) -> Engine:
-    """The engine of a configuration, which the caller closes; OfflineError when its checkpoint cannot be served."""
+    """The engine of a configuration, which the caller closes; OfflineError when it cannot be served."""
     try:
         return load_engine(config)
-    except CheckpointError as error:
+    except (CheckpointError, SamplerError) as error:
         raise OfflineError(str(error)) from error
 
 

@@ -48,7 +48,7 @@ def score_file(source: Path, target: Path, *, config: EngineConfig) -> tuple[Pro
             _add(total, result)
         return is_final(result)
 
-    with Results(target, known={line.id for line in lines}, is_final=is_done) as results:
+    with Results(target, known={line.id for line in lines}, outcome="nll", is_final=is_done) as results:
         return do_all(jobs, config=config, ahead=_AHEAD, results=results), total
 
 
