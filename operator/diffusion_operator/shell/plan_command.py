@@ -95,6 +95,8 @@ def run(options: argparse.Namespace) -> tuple[int, str]:
         arm=None if options.arm == "auto" else Arm(options.arm),
     )
     budget = Budget(memory_bytes=options.gpu_memory, utilization=options.memory_utilization)
+    if budget.bytes < 1:
+        return BAD_INPUT, "--gpu-memory × --memory-utilization is less than one byte: write the memory as 80Gi\n"
     try:
         facts = read_facts(options.source)
         made = plan(facts, asked, budget, device=device)
@@ -113,6 +115,8 @@ def read_facts(source: str) -> ModelFacts:
             f"{source} is not on this machine: run `diffusion-worker inspect {source} --output json > facts.json` where it "
             "is, and give --source facts.json"
         )
+    if not source:
+        raise InspectError("--source is empty: name a folder, or a file with facts")
     path = Path(rest if separator else source)
     if not path.is_file():
         return inspect_folder(path, may_lack_data=True)

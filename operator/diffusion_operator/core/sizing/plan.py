@@ -14,7 +14,7 @@ from .footprint import Footprint, Workload, footprint
 MOST_ROWS = 64  # spec.limits.maxBatchSize
 LEAST_TOKENS = 16  # spec.limits.maxSequenceLength
 MOST_GPUS = 8  # spec.resources.gpus
-MOST_CANVAS = 1024  # spec.sampler.canvasLength
+LEAST_CANVAS, MOST_CANVAS = 8, 1024  # spec.sampler.canvasLength
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +148,8 @@ def _least(facts: ModelFacts, asked: Asked, arm: Arm) -> Workload:
         )
     if asked.guidance and arm is Arm.AR:
         raise SizingError("guidance is of diffusion: leave it out for an autoregressive model")
+    if asked.canvas is not None and arm is Arm.AR:
+        raise SizingError("an autoregressive engine has no canvas: leave it out, or choose the engine diffusion")
     return Workload(
         rows=asked.rows or 1,
         tokens=tokens,
@@ -159,13 +161,13 @@ def _least(facts: ModelFacts, asked: Asked, arm: Arm) -> Workload:
 
 
 def _canvas(facts: ModelFacts, asked: Asked) -> int:
-    canvas = asked.canvas or facts.canvas_length
+    canvas = facts.canvas_length if asked.canvas is None else asked.canvas
     if canvas is None:
         raise SizingError(
             f"config.json of {facts.model_type} gives no canvas length: say how many tokens a block has, such as 64"
         )
-    if not 1 <= canvas <= MOST_CANVAS:
-        raise SizingError(f"a canvas of {canvas} tokens: write a number from 1 to {MOST_CANVAS}")
+    if not LEAST_CANVAS <= canvas <= MOST_CANVAS:
+        raise SizingError(f"a canvas of {canvas} tokens: write a number from {LEAST_CANVAS} to {MOST_CANVAS}")
     return canvas
 
 
