@@ -18,7 +18,13 @@ class ApiModel(BaseModel):
     written under a newer CRD must still be readable by an older operator or gateway during an upgrade.
     """
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        frozen=True,
+        extra="ignore",
+        allow_inf_nan=False,  # JSON has neither, but YAML does
+    )
 
     def to_wire(self) -> dict[str, Any]:
         """JSON-ready, camelCase, without absent values."""

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from .base import NOT_YET, ApiModel
 from .sampler import Attention, Sampler
-from .units import Duration, Quantity, QuantityOrAuto, cel, positive
+from .units import Duration, PositiveDuration, Quantity, QuantityOrAuto, cel, positive
 
 _SOURCE_REMEDY = (
     "write hf://organisation/repository, pvc://claim/path, image://registry/name:tag or file:///absolute/path "
@@ -153,7 +153,7 @@ class Limits(ApiModel):
         le=4096,
         description="Requests that may wait in one pod; more are sent to the fallback or refused. Default: 64.",
     )
-    request_timeout: Duration | None = Field(
+    request_timeout: PositiveDuration | None = Field(
         default=None,
         json_schema_extra=positive("0 would refuse every request: write a positive duration such as 30s"),
         description="How long a request may wait in one pod before it goes to the fallback. Default: 30s.",
@@ -242,7 +242,7 @@ class RepetitionGate(ApiModel):
 class FirstTokenGate(ApiModel):
     """Time from a request to its first text."""
 
-    p95: Duration | None = Field(
+    p95: PositiveDuration | None = Field(
         default=None,
         json_schema_extra=positive("0 can never be met: write a positive duration such as 500ms"),
         description="Highest 95th percentile. Default: 500ms.",
@@ -261,7 +261,7 @@ class ErrorGate(ApiModel):
     """Share of requests that the arm could not answer."""
 
     max: float | None = Field(default=None, ge=0, le=1, description="Highest share of failed requests. Default: 0.01.")
-    window: Duration | None = Field(
+    window: PositiveDuration | None = Field(
         default=None,
         json_schema_extra=positive("0 can hold no request: write a positive duration such as 5m"),
         description="Time over which the share is taken. Default: 5m.",
@@ -297,7 +297,7 @@ class Rollout(ApiModel):
         json_schema_extra=NOT_YET,
         description="What each step adds, in percent of the requests. Default: 5.",
     )
-    step_duration: Duration | None = Field(
+    step_duration: PositiveDuration | None = Field(
         default=None,
         json_schema_extra=NOT_YET | positive("0 would skip all observation: write a positive duration such as 24h"),
         description="Observed time per step; time without metrics does not count. Default: 24h.",
@@ -311,7 +311,7 @@ class Rollout(ApiModel):
         json_schema_extra=NOT_YET,
         description="What to do when maxHold has passed without a verdict. Default: Hold.",
     )
-    max_hold: Duration | None = Field(
+    max_hold: PositiveDuration | None = Field(
         default=None,
         json_schema_extra=NOT_YET
         | positive("0 would never wait for a verdict: write a positive duration such as 168h"),

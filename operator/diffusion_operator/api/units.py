@@ -56,6 +56,12 @@ def _is_duration(value: str) -> str:
     return value
 
 
+def _is_positive(value: str) -> str:
+    if seconds(value) == 0:
+        raise ValueError(f"{value!r} is no time: write a positive duration such as 30s")
+    return value
+
+
 def _is_quantity(value: str | int) -> str:
     amount(value)
     return str(value)
@@ -80,6 +86,9 @@ Duration = Annotated[
         json_schema_extra=cel(("self.matches('^([0-9]+(ms|s|m|h))+$')", f"not a duration: {DURATION_REMEDY}")),
     ),
 ]
+
+PositiveDuration = Annotated[Duration, AfterValidator(_is_positive)]
+"""The API server's rule for it is the field's, `positive`, since what 0 would do differs."""
 
 Quantity = Annotated[
     str | int,

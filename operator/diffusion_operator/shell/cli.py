@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from . import logs, plan_command, simulate_command
 from .settings import OperatorSettings
 
+_INTERRUPTED = 130  # as a shell says it of SIGINT
 _DESCRIPTION = """\
 Kubernetes operator for DiffusionModel resources: makes worker pods of them, and tells gateways which pods get which
 share of the requests.
@@ -18,7 +19,7 @@ share of the requests.
 _EPILOG = """\
 examples, outside a cluster:
   diffusion-operator plan --source ./model --gpu-memory 80Gi --sequence 2048
-  diffusion-operator simulate -f storyteller.yaml --scenario regressed
+  diffusion-operator simulate -f dm.yaml --scenario regressed
   diffusion-operator run --kubeconfig ~/.kube/config --namespace diffusion-system \\
     --worker-image registry.example.com/diffusion-worker:1.0 --log-format console
 """
@@ -110,10 +111,12 @@ def settings_from(arguments: Sequence[str] | None, environment: Mapping[str, str
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the operator, or answer a question; returns the exit code."""
     options = parser(os.environ).parse_args(arguments)
-    if options.command == "plan":
-        return _answer("plan", *plan_command.run(options))
-    if options.command == "simulate":
-        return _answer("simulate", *simulate_command.run(options))
+    commands = {"plan": plan_command.run, "simulate": simulate_command.run}
+    if options.command in commands:
+        try:
+            return _answer(options.command, *commands[options.command](options))
+        except KeyboardInterrupt:
+            return _INTERRUPTED
     settings, log_format, log_level = settings_from(arguments, os.environ)
     logs.configure(json=log_format == "json", level=log_level)
     try:

@@ -18,23 +18,27 @@ class ManifestError(ValueError):
 def read_manifest(path: Path, *, name: str | None = None) -> tuple[str, DiffusionModelSpec]:
     """Name and spec of the DiffusionModel in a YAML or JSON file; `name` chooses among several.
 
+    Types, bounds and names of fields are checked; rules between fields only the API server knows.
+
     Raises:
-        ManifestError: there is none, or it is not what the API server would take.
+        ManifestError: there is none, or something is wrong with it.
     """
     try:
         documents = [document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document]
     except OSError as error:
         raise ManifestError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestError(f"{path} is not YAML: {error}") from error
-    found = {_name(document): document for document in documents if _is_model(document)}
+    found = [(_name(document), document) for document in documents if _is_model(document)]
     if name is not None:
-        found = {name: found[name]} if name in found else {}
+        found = [(called, document) for called, document in found if called == name]
     if len(found) != 1:
         wanted = f" called {name}" if name else ""
-        there = f"{len(found)} ({', '.join(found)}): choose one with --name" if found else "none"
-        raise ManifestError(f"{path} must hold one {KIND} ({API_VERSION}){wanted}; there is {there}")
-    ((called, document),) = found.items()
+        names = {called for called, _ in found}
+        remedy = "choose one with --name" if len(names) == len(found) else "put each in a file of its own"
+        there = f"are {len(found)} ({', '.join(sorted(names))}): {remedy}" if found else "is none"
+        raise ManifestError(f"{path} must hold one {KIND} ({API_VERSION}){wanted}; there {there}")
+    ((called, document),) = found
     spec = document.get("spec")
     if not isinstance(spec, dict):
         raise ManifestError(f"{path}: {called} has no spec")

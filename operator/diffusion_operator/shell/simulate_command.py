@@ -35,9 +35,9 @@ EPILOG = (
     + "".join(f"  {name:<10} {means}\n" for name, means in SCENARIOS.items())
     + """
 examples:
-  diffusion-operator simulate -f storyteller.yaml --scenario healthy
-  diffusion-operator simulate -f storyteller.yaml --scenario regressed --perplexity-ratio 1.2 --requests-per-day 50000
-  diffusion-operator simulate -f storyteller.yaml --scenario noisy --runs 200 --output json
+  diffusion-operator simulate -f dm.yaml --scenario healthy
+  diffusion-operator simulate -f dm.yaml --scenario regressed --perplexity-ratio 1.2 --requests-per-day 50000
+  diffusion-operator simulate -f dm.yaml --scenario noisy --runs 200 --output json
 """
 )
 
@@ -85,20 +85,34 @@ def run(options: argparse.Namespace) -> tuple[int, str]:
     real = _truth(options, rules, scenario, scored_share(spec))
     look_seconds = max(1.0, rules.step_seconds / _LOOKS_PER_STEP)
     days = options.days or 3 * len(rules.ladder) * rules.step_seconds / _DAY
-    played = [
-        play(rules, real, look_seconds=look_seconds, most_days=days, seed=f"{options.seed}/{number}")
-        for number in range(options.runs)
-    ]
+    try:
+        played = [
+            play(rules, real, look_seconds=look_seconds, most_days=days, seed=f"{options.seed}/{number}")
+            for number in range(options.runs)
+        ]
+    except OverflowError:
+        return BAD_INPUT, f"{options.file}: a duration in it, or --days, goes beyond the year 9999: shorten it\n"
     summary = summarise(played)
+    notes = _notes(rules)
     if options.output == "json":
-        return DONE, json.dumps(
-            _as_json(summary, real, scenario, look_seconds=look_seconds, days=days), indent=2
-        ) + "\n"
+        made = _as_json(summary, real, scenario, look_seconds=look_seconds, days=days)
+        return DONE, json.dumps(made | {"notes": notes}, indent=2) + "\n"
     heading = (
         f"{name}: {scenario.value}, {options.requests_per_day:,.0f} requests a day, looks every "
         f"{_duration(look_seconds)}, up to {days:g} days\n\n"
     )
-    return DONE, heading + (_timeline(played[0]) if options.runs == 1 else _table(summary))
+    body = _timeline(played[0]) if options.runs == 1 else _table(summary)
+    return DONE, heading + body + "".join(f"\nNote: {note}.\n" for note in notes)
+
+
+def _notes(rules: Policy) -> list[str]:
+    """What a reader of the result has to know."""
+    if rules.initial_percent < 100:
+        return []
+    return [
+        "spec.rollout.initialPercent is 100, which promotes a revision at once, before any gate is asked: write 5, say, to "
+        "see what the gates would do"
+    ]
 
 
 def _truth(options: argparse.Namespace, rules: Policy, scenario: Scenario, scored: float) -> Truth:
@@ -177,7 +191,7 @@ def _duration(seconds: float) -> str:
 def _positive(text: str) -> float:
     value = _number(text)
     if not 0 < value <= 1e12:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0: write a positive number")
+        raise argparse.ArgumentTypeError(f"{text} is out of bounds: write a number above 0 and up to 1e12")
     return value
 
 

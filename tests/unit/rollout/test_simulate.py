@@ -69,14 +69,39 @@ def test_one_run_tells_its_story(manifest: Path, capsys: pytest.CaptureFixture[s
     assert "Promoted after" in told
 
 
+def test_a_revision_that_is_promoted_at_once_is_no_proof_of_its_gates(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert json.loads(simulate(manifest, capsys, "--output", "json"))["notes"] == []
+    manifest.write_text(MANIFEST.replace("initialPercent: 30", "initialPercent: 100"))
+    (note,) = json.loads(simulate(manifest, capsys, "--scenario", "regressed", "--output", "json"))["notes"]
+    assert "initialPercent is 100" in note
+    assert f"Note: {note}." in simulate(manifest, capsys, "--scenario", "regressed")
+
+
+def test_ctrl_c_ends_it_without_a_traceback(manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("diffusion_operator.shell.simulate_command.play", interrupted)
+    assert main(["simulate", "-f", str(manifest)]) == 130
+
+
+def test_a_time_that_no_calendar_has_is_refused(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "-f", str(manifest), "--days", "1e9"]) == 2
+    assert "--days, goes beyond the year 9999" in capsys.readouterr().err
+
+
 BAD = {
     "no file": (None, "cannot be read"),
     "no YAML": ("a: [", "is not YAML"),
+    "brackets without end": ("[" * 20_000, "is not YAML"),
     "something else": ("kind: Pod", "there is none"),
     "two of them": (
         MANIFEST + "---\n" + MANIFEST.replace("name: storyteller", "name: other"),
         "choose one with --name",
     ),
+    "two of the same name": (MANIFEST + "---\n" + MANIFEST, "put each in a file of its own"),
     "no spec": (MANIFEST.split("spec:")[0], "has no spec"),
     "a gate that does not exist": (
         MANIFEST.replace("stepPercent: 35", "gates: {toxicity: {max: 1}}"),
@@ -86,6 +111,22 @@ BAD = {
     "a duration that is none": (
         MANIFEST.replace("stepPercent: 35", "stepDuration: 1d"),
         "'1d' is not a duration: write whole numbers",
+    ),
+    "a limit without end": (
+        MANIFEST.replace("stepPercent: 35", "gates: {latencyRatio: {max: .inf}}"),
+        "spec.rollout.gates.latencyRatio.max: Input should be a finite number",
+    ),
+    "no time in a step": (
+        MANIFEST.replace("stepPercent: 35", "stepDuration: 0s"),
+        "spec.rollout.stepDuration: Value error, '0s' is no time: write a positive duration",
+    ),
+    "no time to the first token": (
+        MANIFEST.replace("stepPercent: 35", "gates: {timeToFirstToken: {p95: 0ms}}"),
+        "spec.rollout.gates.timeToFirstToken.p95: Value error, '0ms' is no time",
+    ),
+    "a step beyond all dates": (
+        MANIFEST.replace("stepPercent: 35", "stepDuration: 99999999999999999h"),
+        "goes beyond the year 9999",
     ),
     "paused": (MANIFEST.replace("stepPercent: 35", "paused: true"), "set it to false"),
 }
@@ -106,7 +147,12 @@ def test_a_bad_file_is_told_what_is_bad(
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(["--repetition", "15"], "from 0 to 1"), (["--runs", "0"], "whole number"), (["--perplexity-ratio", "nan"], "no")],
+    [
+        (["--repetition", "15"], "from 0 to 1"),
+        (["--runs", "0"], "whole number"),
+        (["--perplexity-ratio", "nan"], "no"),
+        (["--requests-per-day", "1e13"], "above 0 and up to 1e12"),
+    ],
 )
 def test_a_bad_number_is_refused(
     arguments: list[str], says: str, manifest: Path, capsys: pytest.CaptureFixture[str]
