@@ -19,7 +19,8 @@ def files(model: str, revision: RevisionStatus) -> dict[str, str]:
     """Text of the files by name."""
     config = engine_config(model, revision)
     return {
-        MODEL_JSON: config.model_dump_json(indent=2, exclude_none=True) + "\n",
+        # Without what says nothing: workers of a revision made by an older operator refuse settings that are new to them.
+        MODEL_JSON: config.model_dump_json(indent=2, exclude_none=True, exclude_defaults=True) + "\n",
         CONFIG_PBTXT: triton_config(revision.template),
     }
 

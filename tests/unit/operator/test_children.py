@@ -151,6 +151,20 @@ def test_without_a_sampler_the_checkpoint_decides() -> None:
     assert engine.mask_cache is EngineConfig.model_fields["mask_cache"].default
 
 
+def test_a_worker_is_told_only_what_says_something() -> None:
+    """A worker of an older release refuses settings that it does not know, and its revision's file is written anew."""
+    model, found = made()
+    data = json.loads(found[diffusion(model), ChildKind.CONFIG_MAP].manifest["data"]["model.json"])
+    assert data == {
+        "kind": "diffusion",
+        "model": "storyteller",
+        "revision": diffusion(model),
+        "source": "file:///models/storyteller",
+        "path": "/models/storyteller",
+        "device": "cpu",
+    }
+
+
 @pytest.mark.parametrize(
     ("source", "path", "volume"),
     [
