@@ -83,7 +83,7 @@ class Sampler(ApiModel):
         default=None,
         ge=8,
         le=1024,
-        description="Tokens per canvas. Default: the length the model was trained with.",
+        description="Tokens per canvas. Default: the length the model was trained with; 32 for mask-token models, which have none.",
     )
     max_denoising_steps: int | None = Field(
         default=None,
@@ -142,7 +142,7 @@ class Sampler(ApiModel):
         gt=0,
         le=1,
         description="For block_refinement and low_confidence: a token this likely is accepted beyond the step's quota; "
-        "1 never. Default: 0.95.",
+        "1 never. Default: 0.95; for mask-token models 0.9.",
     )
 
 
