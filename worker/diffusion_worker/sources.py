@@ -52,6 +52,7 @@ def hub_errors(name: str, *, cache: Path) -> Iterator[None]:
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
+        HFValidationError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
@@ -74,6 +75,8 @@ def hub_errors(name: str, *, cache: Path) -> Iterator[None]:
         raise SourceError(
             f"{name} cannot be downloaded: the hub cannot be reached, and {cache} does not have it"
         ) from error
+    except HFValidationError as error:
+        raise SourceError(f"{name} is not a name that a repository can have; write hf://owner/name") from error
     except (HfHubHTTPError, OSError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise SourceError(f"{name} cannot be downloaded: {reason}") from error

@@ -50,6 +50,8 @@ def test_a_file_with_a_part_of_its_data_is_cut_short_even_for_planning(tmp_path:
         (b"PK\x03\x04 a zip file, as torch.save makes", "is not a safetensors file"),
         (raw("{not json"), "is not a safetensors file: its header is not JSON"),
         (raw("[1, 2]"), "not a JSON object"),
+        (raw("[" * 100_000), "its header is not JSON"),
+        (raw('{"a": {"dtype": "BF16", "shape": [Infinity], "data_offsets": [0, 2]}}'), "has no dtype, shape and"),
         (raw('{"a": {"dtype": "BF16"}}'), "has no dtype, shape and data_offsets for a"),
         (
             raw('{"a": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 5]}}'),

@@ -131,6 +131,8 @@ def test_only_config_json_and_headers_are_read(hub: RunningHub, tmp_path: Path) 
     ("source", "words"),
     [
         ("hf://gated/model", "is gated: accept its terms on the hub, and give the worker a token"),
+        ("hf://org/", "is not a name that a repository can have; write hf://owner/name"),
+        ("hf://org/a b", "is not a name that a repository can have"),
         ("hf://nobody/nothing", "does not exist, or is private"),
         (
             "hf://org/whole@no-such-branch",

@@ -74,6 +74,11 @@ def test_a_file_of_the_index_that_is_missing_is_named_even_for_planning(tmp_path
             {"config.json": json.dumps(DREAM.config), "model.safetensors.index.json": "{}"},
             "has no weight_map: it is not the index",
         ),
+        (
+            {"config.json": json.dumps(DREAM.config), "model.safetensors.index.json": '{"weight_map": {"a": []}}'},
+            "has no weight_map: it is not the index",
+        ),
+        ({"config.json": "[" * 100_000}, "config.json cannot be read as JSON"),
     ],
 )
 def test_folders_that_are_no_checkpoint_are_refused(files: dict[str, str], words: str, tmp_path: Path) -> None:
@@ -81,6 +86,16 @@ def test_folders_that_are_no_checkpoint_are_refused(files: dict[str, str], words
         (tmp_path / name).write_text(content)
     with pytest.raises(InspectError, match=words):
         inspect_folder(tmp_path)
+
+
+@pytest.mark.parametrize("total", ["-1", "0", "Infinity", "NaN", '"2"', "[]"])
+def test_an_index_without_a_total_is_refused(total: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(DREAM.config))
+    index = tmp_path / "model.safetensors.index.json"
+    for metadata in (f'{{"total_size": {total}}}', total):
+        index.write_text(f'{{"metadata": {metadata}, "weight_map": {{"a": "b.safetensors"}}}}')
+        with pytest.raises(InspectError, match=r"has no metadata\.total_size and weight_map"):
+            inspect_folder(tmp_path, may_lack_data=True)
 
 
 def test_claims_and_images_are_read_where_they_are_mounted(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from diffusion_worker.inspect.errors import InspectError
 from diffusion_worker.inspect.facts import Experts, Family, LayerGroup, LayerKind
 from diffusion_worker.inspect.fields import Fields
@@ -14,6 +16,7 @@ _KINDS = {"full_attention": LayerKind.FULL, "sliding_attention": LayerKind.SLIDI
 # Every n-th layer is a full one where config.json says neither layer_types nor a pattern (transformers 5.24).
 _PATTERNS = {"gemma2": 2, "gemma3_text": 6, "gemma4_text": 6, "diffusion_gemma_text": 6, "cohere2": 4}
 _WIDE_FULL_LAYERS = {"gemma4_text", "diffusion_gemma_text"}  # their full layers have a head_dim of their own: 512
+_MOST_LAYERS = 10_000
 _HEAD_DIMS = {"gemma2": 256, "gemma3_text": 256, "gemma4_text": 256, "diffusion_gemma_text": 256, "gemma": 256}
 
 
@@ -52,12 +55,15 @@ def read_shape(config: Mapping[str, Any], *, name: str = "config.json") -> Shape
         raise InspectError(f"{name}: {model_type} compresses its cache (kv_lora_rank), which is not known here")
     diffusion_gemma = model_type == _DIFFUSION_GEMMA
     canvas_length = fields.integer("canvas_length", 256 if diffusion_gemma else None)
+    if canvas_length == 0:
+        raise InspectError(f"{name}: canvas_length is 0; a canvas has at least one token")
     hidden_size = fields.required("hidden_size")
-    quantization = fields.top("quantization_config", {})
+    quantization = fields.mapping(fields.top("quantization_config"), of="quantization_config")
+    architectures = fields.top("architectures")
     layers = list(_layers(fields))
     return Shape(
         model_type=model_type,
-        architecture=next(iter(fields.top("architectures", [])), None),
+        architecture=str(architectures[0]) if isinstance(architectures, list) and architectures else None,
         family=_family(model_type, canvas_length),
         dtype=str(
             fields.top("dtype")
@@ -136,25 +142,35 @@ def _layers(fields: Fields) -> Iterator[LayerGroup]:
         full_head_dim = fields.integer("global_head_dim") or 512
         if fields.get("attention_k_eq_v", text_type.startswith(_DIFFUSION_GEMMA)):
             full_kv_heads = fields.integer("num_global_key_value_heads") or kv_heads
-    per_layer = fields.get("per_layer_config", {})
+    per_layer = fields.mapping(fields.get("per_layer_config"), of="per_layer_config")
     first_sharing = len(kinds) - (fields.integer("num_kv_shared_layers") or 0)
     for index, kind in enumerate(kinds):
         full = kind is LayerKind.FULL
-        own = per_layer.get(str(index), per_layer.get(index, {}))
-        yield LayerGroup(
-            kind=kind,
-            layers=1,
-            window=None if full else _window(fields),
-            heads=own.get("num_attention_heads", heads),
-            kv_heads=own.get("num_key_value_heads", full_kv_heads if full else kv_heads),
-            head_dim=own.get("head_dim", full_head_dim if full else head_dim),
-            kv_layers=int(index < first_sharing),
-        )
+        own = fields.mapping(per_layer.get(str(index), per_layer.get(index)), of=f"per_layer_config of layer {index}")
+        try:
+            yield LayerGroup(
+                kind=kind,
+                layers=1,
+                window=None if full else _window(fields),
+                heads=own.get("num_attention_heads", heads),
+                kv_heads=own.get("num_key_value_heads", full_kv_heads if full else kv_heads),
+                head_dim=own.get("head_dim", full_head_dim if full else head_dim),
+                kv_layers=int(index < first_sharing),
+            )
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise InspectError(
+                f"{fields.name}: {fault['loc'][0]} of layer {index} is {fault['input']!r:.80}, not a whole number above 0"
+            ) from error
 
 
 def _layer_kinds(fields: Fields) -> list[LayerKind]:
     count = fields.required("num_hidden_layers")
+    if count > _MOST_LAYERS:
+        raise InspectError(f"{fields.name}: num_hidden_layers is {count}; models have at most {_MOST_LAYERS}")
     types = fields.get("layer_types")
+    if types is not None and not isinstance(types, list):
+        raise InspectError(f"{fields.name}: layer_types is {types!r:.80}, not a list")
     if types is not None:
         strange = sorted({str(kind) for kind in types} - set(_KINDS))
         if strange:

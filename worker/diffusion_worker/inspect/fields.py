@@ -58,9 +58,9 @@ class Fields:
 
     def __init__(self, config: Mapping[str, Any], *, name: str) -> None:
         self.name = name
-        self._text: Mapping[str, Any] = config.get("text_config") or {}
-        self._all = {**config, **{key: value for key, value in self._text.items() if value is not None}}
         self._top = config
+        self._text = self.mapping(config.get("text_config"), of="text_config")
+        self._all = {**config, **{key: value for key, value in self._text.items() if value is not None}}
 
     def get(self, key: str, default: Any = None) -> Any:
         """A field under the name it has in the file, the text model's own before the whole's; None counts as absent."""
@@ -71,6 +71,14 @@ class Fields:
         """A field of the whole model."""
         value = self._top.get(key)
         return default if value is None else value
+
+    def mapping(self, value: Any, *, of: str) -> Mapping[str, Any]:
+        """A value that must be an object, empty when it is absent. Raises InspectError naming the field it is `of`."""
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise InspectError(f"{self.name}: {of} is {value!r:.80}, not an object")
+        return value
 
     def integer(self, key: str, default: int | None = None) -> int | None:
         """A positive whole number under any of its names. Raises InspectError when it is something else."""

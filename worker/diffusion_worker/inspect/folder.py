@@ -25,7 +25,10 @@ def inspect_folder(folder: Path, *, may_lack_data: bool = False) -> ModelFacts:
     """
     if not folder.is_dir():
         raise InspectError(f"there is no folder {folder}")
-    names = {path.name for path in folder.iterdir()}
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise InspectError(f"{folder} cannot be read: {error.strerror}") from error
     refuse_other_layouts(names, place=str(folder))
     shape = read_shape(read_json(folder / CONFIG), name=str(folder / CONFIG))
     index = read_json(folder / INDEX) if INDEX in names else None
@@ -53,7 +56,7 @@ def weight_files(names: Collection[str], index: Mapping[str, Any] | None, *, pla
         return [SINGLE]
     if index is not None:
         weight_map = index.get("weight_map")
-        if not isinstance(weight_map, dict):
+        if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
             raise InspectError(f"{place}/{INDEX} has no weight_map: it is not the index of a checkpoint")
         wanted = sorted(set(weight_map.values()))
         missing = [name for name in wanted if name not in names]
@@ -77,7 +80,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object that a file holds; InspectError when it holds none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # the last where brackets are nested too deep
         raise InspectError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(content, dict):
         raise InspectError(f"{path} does not hold a JSON object")

@@ -76,7 +76,7 @@ def parse_header(header: bytes, *, name: str) -> tuple[Tensor, ...]:
     """Tensors that the JSON of a header lists."""
     try:
         entries = json.loads(header)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter where brackets are nested too deep
         raise InspectError(f"{name} is not a safetensors file: its header is not JSON; download it again") from error
     if not isinstance(entries, dict):
         raise InspectError(f"{name} is not a safetensors file: its header is not a JSON object; download it again")
@@ -93,7 +93,7 @@ def _tensor(key: str, entry: Any, name: str) -> Tensor:
         dtype, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
         begin, end = (int(offset) for offset in entry["data_offsets"])
         tensor = Tensor(name=key, dtype=dtype, shape=shape, stored_bytes=end - begin)
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise InspectError(f"{name} has no dtype, shape and data_offsets for {key}; download it again") from error
     bits = _BITS.get(dtype)
     if min(shape, default=0) < 0 or (bits is not None and -(-tensor.elements * bits // 8) != tensor.stored_bytes):

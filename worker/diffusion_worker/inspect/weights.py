@@ -49,8 +49,10 @@ def facts_from_tensors(shape: Shape, tensors: Iterable[Tensor], *, revision: str
 
 def facts_from_index(shape: Shape, index: Mapping[str, Any], *, name: str, revision: str | None = None) -> ModelFacts:
     """Facts from a `model.safetensors.index.json` alone: its total, shared out as config.json's shapes imply."""
-    total, names = index.get("metadata", {}).get("total_size"), index.get("weight_map")
-    if not isinstance(total, int | float) or not isinstance(names, dict) or not names:
+    metadata, names = index.get("metadata"), index.get("weight_map")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
+    # Some indices have the total as a float; infinity is none.
+    if not isinstance(total, int | float) or not 0 < total < 2**63 or not isinstance(names, dict) or not names:
         raise InspectError(f"{name} has no metadata.total_size and weight_map: it is not the index of a checkpoint")
     if shape.quantization or shape.dtype not in _DTYPE_BYTES:
         raise InspectError(
