@@ -142,11 +142,12 @@ def _layers(fields: Fields) -> Iterator[LayerGroup]:
         full_head_dim = fields.integer("global_head_dim") or 512
         if fields.get("attention_k_eq_v", text_type.startswith(_DIFFUSION_GEMMA)):
             full_kv_heads = fields.integer("num_global_key_value_heads") or kv_heads
-    per_layer = fields.mapping(fields.get("per_layer_config"), of="per_layer_config")
+    per_layer_config = fields.mapping(fields.get("per_layer_config"), of="per_layer_config")
+    per_layer = {str(index): own for index, own in per_layer_config.items()}
     first_sharing = len(kinds) - (fields.integer("num_kv_shared_layers") or 0)
     for index, kind in enumerate(kinds):
         full = kind is LayerKind.FULL
-        own = fields.mapping(per_layer.get(str(index), per_layer.get(index)), of=f"per_layer_config of layer {index}")
+        own = fields.mapping(per_layer.get(str(index)), of=f"per_layer_config of layer {index}")
         try:
             yield LayerGroup(
                 kind=kind,
