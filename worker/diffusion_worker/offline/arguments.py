@@ -12,6 +12,7 @@ from diffusion_worker.offline.errors import OfflineError, explained
 from diffusion_worker.wire import GenerateRequest
 
 _FLAGS = {"name": "sampler", "top_p": "sampler_top_p"}  # where the field's own name would mislead
+_OF_THE_CONFIG = ("kind", "device", "threads")  # that --config says already
 _GENERATION = ("max_tokens", "temperature", "top_p", "seed", "presence_penalty", "frequency_penalty")
 
 
@@ -33,13 +34,10 @@ def add_engine_arguments(parser: argparse.ArgumentParser, *, kind: EngineKind | 
         help="where hf:// checkpoints are downloaded to",
     )
     if kind is None:
-        parser.add_argument(
-            "--kind", choices=list(EngineKind), default=EngineKind.DIFFUSION, help="engine to run it with"
-        )
-    else:
-        parser.set_defaults(kind=kind)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="torch's threads on CPU")
+        parser.add_argument("--kind", choices=list(EngineKind), help="engine to run it with; diffusion if absent")
+    parser.set_defaults(default_kind=kind or EngineKind.DIFFUSION)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), help="where to run; auto if absent")
+    parser.add_argument("--threads", type=int, metavar="N", help="torch's threads on CPU; 1 if absent")
 
 
 def add_generation_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,20 +94,23 @@ def engine_config(options: argparse.Namespace, *, max_batch_size: int | None) ->
     from diffusion_worker.triton.errors import LaunchError
     from diffusion_worker.triton.repository import read_config
 
+    given = {name: value for name in _OF_THE_CONFIG if (value := getattr(options, name, None)) is not None}
     try:
         if options.config is not None:
+            if given:
+                flag = f"--{next(iter(given))}"
+                raise OfflineError(f"{flag} and --config exclude each other: model.json says it; leave {flag} out")
             config = read_config(options.config)
         else:
             config = EngineConfig.model_validate(
                 {
-                    "kind": options.kind,
+                    "kind": options.default_kind,
                     "model": options.checkpoint.name or "checkpoint",
                     "revision": "local",
                     "source": f"file://{options.checkpoint.absolute()}",
                     "path": str(options.checkpoint),
-                    "device": options.device,
-                    "threads": options.threads,
                 }
+                | given
             )
         fields = resolve_source(config, cache=options.cache).model_dump() | {"batch_window_seconds": 0.0}
         if max_batch_size is not None:
