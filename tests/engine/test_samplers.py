@@ -10,7 +10,7 @@ from diffusion_worker.models.diffusion import DiffusionModel
 from diffusion_worker.wire import GenerateRequest
 
 from tests.engine.answers import request, running, send
-from tests.engine.checkpoints import CANVAS
+from tests.engine.checkpoints import CANVAS, VOCAB
 from tests.engine.driving import Drive, tokens_of
 from tests.engine.runners import diffusion_runner
 
@@ -77,10 +77,19 @@ def test_an_adaptive_grid_takes_fewer_steps_once_the_canvas_has_settled(diffusio
     assert adaptive < 20
 
 
-def test_block_refinement_does_not_stop_on_thresholds_that_it_does_not_know(diffusion_model: DiffusionModel) -> None:
-    sure = {"temperature_min": 0.01, "temperature_max": 0.02}  # settled after two steps, but no token is above 1
-    each = with_sampler(name="block_refinement", schedule="linear", max_denoising_steps=9, accept_threshold=1.0, **sure)
-    assert steps_of_canvases(diffusion_model, each) == [9]
+def test_block_refinement_does_not_stop_on_thresholds_that_it_does_not_know(
+    diffusion_model: DiffusionModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sure(cache: Any, slots: Any, lengths: Any, canvas: torch.Tensor, soft_embedding: Any) -> torch.Tensor:
+        logits = torch.zeros(*canvas.shape, VOCAB)
+        logits[..., 9] = 1000.0
+        return logits
+
+    monkeypatch.setattr(diffusion_model, "denoise", sure)
+    sampler = {"schedule": "linear", "max_denoising_steps": 8, "accept_threshold": 1.0}  # no token is likelier than 1
+    assert steps_of_canvases(diffusion_model, with_sampler(name="block_refinement", **sampler)) == [8]
+    del sampler["accept_threshold"]
+    assert steps_of_canvases(diffusion_model, with_sampler(**sampler)) == [2]
 
 
 def test_block_refinement_ends_once_every_position_is_accepted(diffusion_model: DiffusionModel) -> None:
