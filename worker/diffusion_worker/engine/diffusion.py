@@ -122,7 +122,7 @@ class DiffusionRunner:
             x_t=x_s,
             accepted=accepted,
             best=torch.where(accepted, x_s, prediction.argmax),
-            soft_embedding=self._model.soft_embedding(prediction.probs),
+            soft_embedding=self._next_soft_embedding(plan, state, prediction.probs),
         )
         seen = _Report.of(before=state, after=after, entropy=prediction.entropy)
         self._canvases.write(batch.slots, after)
@@ -157,6 +157,16 @@ class DiffusionRunner:
         conditional, unconditional = logits[: len(slots)], logits[len(slots) :]
         conditional[again] = guided(conditional[again], unconditional, guidance_scale=scales)
         return conditional
+
+    def _next_soft_embedding(self, plan: StepPlan, state: CanvasState, probs: torch.Tensor) -> torch.Tensor:
+        """Self-conditioning of the next step, [B, C, d]. After its last step a canvas has none, and keeps what it had."""
+        going_on = [i for i, is_last in enumerate(plan.is_last) if not is_last]
+        if len(going_on) == len(probs):
+            return self._model.soft_embedding(probs)
+        kept = state.soft_embedding.clone()
+        if going_on:
+            kept[going_on] = self._model.soft_embedding(probs[going_on])
+        return kept
 
     def _keys(self, batch: "_Batch", stream: Stream, *, step_offset: int = 0) -> torch.Tensor:
         keys = [
