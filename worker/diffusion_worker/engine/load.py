@@ -19,11 +19,9 @@ from diffusion_worker.models.mask_diffusion import is_mask_model, load_mask_mode
 def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> Engine:
     """Load the checkpoint and start its engine. Blocks while it loads; raises CheckpointError when it cannot.
 
-    Sets torch's thread count, which is one for the whole process, and lets this thread and those that it starts take
-    numbers below 1e-38 for 0: a CPU is many times slower with them, and a sure model makes many.
+    Sets torch's thread count, which is one for the whole process.
     """
     torch.set_num_threads(config.threads)
-    torch.set_flush_denormal(True)
     checkpoint = open_checkpoint(config)
     runner: Runner
     match config.kind:
