@@ -32,6 +32,7 @@ class World(RuleBasedStateMachine):
         # What really happened since the canary's step was in force: time that should count, and whether it does now.
         self.counted = 0.0
         self.was_counting = False
+        self.jumped = 0.0  # seconds that the clock was set forward since the last look
         self.failed: set[str] = set()
 
     @rule(times=st.integers(1, 12), after=st.sampled_from([1.0, LOOK, LOOK, LOOK, 110.0]))
@@ -48,7 +49,7 @@ class World(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([-1e6, -3600.0, -40.0, 500.0, 1e6]))
     def the_clock_jumps(self, seconds: float) -> None:
         self.rollout.now += timedelta(seconds=seconds)
-        self.was_counting = False
+        self.jumped += seconds
 
     @rule(data=st.sampled_from(sorted(DATA)))
     def metrics_change(self, data: str) -> None:
@@ -86,7 +87,9 @@ class World(RuleBasedStateMachine):
     def look(self, after: float) -> None:
         rollout, before = self.rollout, self.rollout.state
         rollout.now += timedelta(seconds=after)
-        self.account(after, before)
+        # By the clock: what a small jump back takes away is not counted, and the rest of the time was observed.
+        self.account(after + self.jumped, before)
+        self.jumped = 0.0
         rollout.pass_()
         self.check(before, rollout.state)
         if steps_of(before) == steps_of(rollout.state):
@@ -95,7 +98,7 @@ class World(RuleBasedStateMachine):
             assert again.state == rollout.state, "the same time again changes nothing"
             assert again.reasons == []
 
-    def account(self, after: float, before: RolloutState) -> None:
+    def account(self, by_the_clock: float, before: RolloutState) -> None:
         """What time a careful person would count for the canary's step, up to this look."""
         rollout, canary = self.rollout, before.canary
         if canary is None or canary.started_at is None:
@@ -104,8 +107,8 @@ class World(RuleBasedStateMachine):
         arms = [rollout.ar, canary.revision, *([before.stable.revision] if before.stable else [])]
         readable = rollout.data not in (None, NO_DATA)
         counts = readable and rollout.in_force and all(rollout.ready.get(arm or "", 0) for arm in arms)
-        if counts and self.was_counting and after <= PACE.longest_gap_seconds:
-            self.counted += after
+        if counts and self.was_counting and 0 < by_the_clock <= PACE.longest_gap_seconds:
+            self.counted += by_the_clock
         self.was_counting = counts
 
     def check(self, before: RolloutState, after: RolloutState) -> None:
