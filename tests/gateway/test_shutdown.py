@@ -91,7 +91,9 @@ async def test_streams_finish_before_the_process_ends_with_0(tmp_path: Path) -> 
             with pytest.raises(httpx2.ConnectError):
                 async with httpx2.AsyncClient() as newcomer, asyncio.timeout(10):
                     while True:
-                        await newcomer.get(f"{url}/healthz")
+                        # Who was connecting in that moment is hung up on; who comes after it is refused.
+                        with contextlib.suppress(httpx2.RemoteProtocolError, httpx2.ReadError):
+                            await newcomer.get(f"{url}/healthz")
             go_on.set()
             rest = [line async for line in lines if line]
         assert " upon" in rest[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffusion_operator.api.status import RouteArm
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
 
 from .openai.errors import ApiError
 from .triton import EventStream, Reason, WorkerError
@@ -64,6 +64,8 @@ class Choice:
 
     async def _next(self, *, wait_seconds: float | None) -> BlockEvent | FinishEvent:
         event = await self._stream.next(timeout_seconds=self._timer.wait(wait_seconds))
+        if isinstance(event, DraftEvent):
+            raise WorkerError(Reason.ENGINE_ERROR, "the worker sent a draft, which nobody asked for")
         if isinstance(event, ErrorEvent):
             raise _refusal(event)
         if isinstance(event, ScoreEvent):

@@ -16,6 +16,7 @@ from diffusion_worker.wire import (
     REQUEST_TENSOR,
     SCORE_PRIORITY,
     BlockEvent,
+    DraftEvent,
     ErrorEvent,
     FinishEvent,
     GenerateRequest,
@@ -28,7 +29,7 @@ from tritonclient.grpc import InferInput, InferResult
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-Event = BlockEvent | FinishEvent | ScoreEvent | ErrorEvent
+Event = BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent
 
 _log = structlog.get_logger()
 
@@ -133,7 +134,7 @@ class EventStream:
         try:
             async for result, error in call:
                 event = _event(result, error)
-                self._ended = not isinstance(event, BlockEvent)
+                self._ended = not isinstance(event, BlockEvent | DraftEvent)
                 await self._queue.put(event)
                 if self._ended:
                     break

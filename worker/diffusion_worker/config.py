@@ -84,6 +84,17 @@ class SamplerConfig(SamplerSettings):
     )
 
 
+class PlannedBytes(BaseModel):
+    """A plan's bytes on one device by kind. Their sum is at most the budget."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    weights: int = Field(ge=0)
+    kv: int = Field(ge=0, description="Keys and values of all rows at their longest.")
+    step: int = Field(ge=0, description="Logits, soft embeddings and activations of the largest pass.")
+    reserve: int = Field(ge=0, description="Context of the device, and what fragmentation loses.")
+
+
 class EngineConfig(BaseModel):
     """Everything one worker process needs to know."""
 
@@ -120,4 +131,19 @@ class EngineConfig(BaseModel):
     )
     full_attention_sink: int = Field(
         default=0, ge=0, description="With a window: tokens at the beginning that stay visible."
+    )
+    repetition_window: int = Field(
+        default=32, ge=2, le=4096, description="Tokens in which a repetition counts; see docs/quality.md."
+    )
+    score_share: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="AR only: share of a busy engine's time that scores may take. 0: when idle.",
+    )
+    memory_budget: int | None = Field(
+        default=None, ge=1, description="Bytes of the device that the plan may take; None: no limit is known."
+    )
+    planned: PlannedBytes | None = Field(
+        default=None, description="What the plan gives to each part. None: nothing was planned."
     )

@@ -2,7 +2,8 @@
 
 Both ends import this module and `config` and nothing else of each other, so both must stay free of torch. The JSON is one BYTES
 element in Triton's tensors `request` and `event`: optional tensors would split Triton's batches, and release 2.51 knows no response parameters.
-Both ends leave out what says nothing (`encode_request`, `encode_event`), so that a field that a later release adds stops no older peer.
+Both ends leave out what says nothing (`encode_request`, `encode_event`), and the gateway takes no notice of what it does not know in an event, so
+that a field that a later release adds stops no older peer. A worker refuses what it does not know in a request: it could not honour it.
 """
 
 from typing import Annotated, Any, Literal
@@ -14,7 +15,12 @@ from diffusion_worker.config import SamplerSettings
 MODEL_NAME = "dlm"
 REQUEST_TENSOR = "request"
 EVENT_TENSOR = "event"
-SCORE_PRIORITY = 2  # in Triton's queue of an AR worker; requests for answers have 1, which goes first
+# Parameters of Triton's request beside the tensor: a worker that does not know one takes no notice.
+REVISION_PARAMETER = "revision"  # the worker's, as the gateway believes; another one's worker answers `wrong_revision`
+TRACEPARENT_PARAMETER = "traceparent"  # W3C trace context, for log lines
+SCORE_PRIORITY = (
+    2  # of scores and background requests in Triton's queue; requests that a client waits for have 1, which goes first
+)
 MAX_LOGPROBS = 20  # alternatives per token
 MAX_BIASED_TOKENS = 1024
 
@@ -69,6 +75,12 @@ class GenerateRequest(BaseModel):
         ge=0,
         le=MAX_LOGPROBS,
         description="AR only. Log-probability of each token, and of this many most likely ones in its place.",
+    )
+    drafts: bool = Field(
+        default=False, description="Diffusion only: show the canvas in work as `DraftEvent`s between its blocks."
+    )
+    background: bool = Field(
+        default=False, description="Answer it while nobody else waits; a request that does takes its row (`preempted`)."
     )
 
     @model_validator(mode="after")
@@ -140,7 +152,7 @@ def encode_request(request: GenerateRequest | ScoreRequest) -> bytes:
 class Likelihood(BaseModel):
     """A token and how likely the model found it at its place: before temperature, penalties and bias."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     utf8: list[int] = Field(description="Bytes of the token, which may be half a character.")
     logprob: float = Field(description="Natural logarithm; at least -9999.")
@@ -155,7 +167,7 @@ class TokenLikelihood(Likelihood):
 class BlockEvent(BaseModel):
     """Committed text: a canvas from a diffusion arm, one or more tokens from an AR arm. `text` may be empty (held back for a stop string or an unfinished character)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     type: Literal["block"] = "block"
     index: int = Field(ge=0, description="Counts the blocks of this request from 0.")
@@ -170,10 +182,31 @@ class BlockEvent(BaseModel):
     )
 
 
+class DraftEvent(BaseModel):
+    """The canvas in work as text that may still change. Only for requests that ask for `drafts`; never counted as output."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    type: Literal["draft"] = "draft"
+    index: int = Field(ge=0, description="Of the block that this canvas becomes.")
+    step: int = Field(ge=1, description="Denoising steps that the canvas has had.")
+    text: str
+
+
+class Degeneration(BaseModel):
+    """How much an answer repeats itself, over its token ids; see `docs/quality.md`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    repetition: float = Field(ge=0, le=1, description="Share of repeated tokens in the worst window.")
+    repeats: bool = Field(description="Whether that is more than natural text has.")
+    distinct_2: float = Field(ge=0, le=1, description="Different pairs of neighbours among all pairs.")
+
+
 class FinishEvent(BaseModel):
     """The row is done."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     type: Literal["finish"] = "finish"
     reason: Literal["stop", "length"]
@@ -183,12 +216,15 @@ class FinishEvent(BaseModel):
     blocks: int
     seed: int
     queue_seconds: float = Field(description="From arrival in the engine to the first pass.")
+    degeneration: Degeneration | None = Field(
+        default=None, description="None: the answer is shorter than the window in which repetition counts."
+    )
 
 
 class ScoreEvent(BaseModel):
     """The answer to a `ScoreRequest`. exp(nll / tokens) is the perplexity."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     type: Literal["score"] = "score"
     nll: float = Field(
@@ -202,20 +238,33 @@ class ScoreEvent(BaseModel):
 class ErrorEvent(BaseModel):
     """The row failed or was cancelled; others are not touched."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     type: Literal["error"] = "error"
     code: Literal[
-        "invalid_request", "context_length_exceeded", "engine_error", "shutting_down", "cancelled", "overloaded"
-    ] = Field(description="overloaded: too many scores wait; answers wait in Triton's queue instead.")
+        "invalid_request",
+        "context_length_exceeded",
+        "engine_error",
+        "non_finite",
+        "out_of_memory",
+        "wrong_revision",
+        "shutting_down",
+        "cancelled",
+        "preempted",
+        "overloaded",
+    ] = Field(
+        description="non_finite: logits were not numbers. out_of_memory: this row alone failed. wrong_revision: another worker has "
+        "the address now. preempted: a background row made room. overloaded: too many scores wait, or the bytes of all rows do not "
+        "fit; answers wait in Triton's queue otherwise."
+    )
     message: str = Field(description="For the client: what was wrong, with which value, and what to do.")
     param: str | None = Field(default=None, description="The parameter at fault, in the wire's names.")
 
 
-Event = Annotated[BlockEvent | FinishEvent | ScoreEvent | ErrorEvent, Field(discriminator="type")]
-EVENT: TypeAdapter[BlockEvent | FinishEvent | ScoreEvent | ErrorEvent] = TypeAdapter(Event)
+Event = Annotated[BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent, Field(discriminator="type")]
+EVENT: TypeAdapter[BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent] = TypeAdapter(Event)
 
 
-def encode_event(event: BlockEvent | FinishEvent | ScoreEvent | ErrorEvent) -> bytes:
+def encode_event(event: BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent) -> bytes:
     """JSON of an event."""
     return event.model_dump_json(exclude_none=True).encode()
