@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from diffusion_gateway.triton import Reason, WorkerError, _event
+from diffusion_worker.wire import BlockEvent
 
 
 class Result:
@@ -16,7 +17,7 @@ class Result:
 
 
 STRANGE = {
-    "a field that no event has": '{"type": "block", "index": 0, "text": "a secret story", "tokens": 1, "steps": 1, "x": 1}',
+    "a field that is missing": '{"type": "block", "index": 0, "text": "a secret story", "steps": 1}',
     "a field of another type": '{"type": "block", "index": 0, "text": ["a secret story"], "tokens": 1, "steps": 1}',
     "another type of event": '{"type": "a secret story"}',
     "no JSON": '{"type": "block", "text": "a secret story',
@@ -30,3 +31,8 @@ def test_an_event_that_cannot_be_read_is_told_without_its_text(text: str) -> Non
     assert told.reason is Reason.ENGINE_ERROR
     assert "no event" in told.message
     assert "secret" not in told.message
+
+
+def test_what_a_newer_worker_says_beside_the_known_does_not_stop_the_gateway() -> None:
+    newer = '{"type": "block", "index": 0, "text": "Once", "tokens": 1, "steps": 1, "mood": "good"}'
+    assert _event(Result(newer), None) == BlockEvent(index=0, text="Once", tokens=1, steps=1)  # type: ignore[arg-type]
