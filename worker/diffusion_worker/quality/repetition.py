@@ -1,6 +1,7 @@
 """Repetition within a window, and distinct pairs of neighbours: definition and calibration in docs/quality.md."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from diffusion_worker.wire import Degeneration
 
@@ -24,7 +25,7 @@ def degeneration(token_ids: Sequence[int], *, window: int = DEFAULT_WINDOW) -> D
         return None
     worst = _worst_window(_repeated(token_ids, window=window), window=window)
     pairs = len(token_ids) - 1
-    distinct = len(set(zip(token_ids, token_ids[1:], strict=False)))
+    distinct = len(set(pairwise(token_ids)))
     return Degeneration(repetition=worst, repeats=worst >= LIMIT, distinct_2=distinct / pairs)
 
 
