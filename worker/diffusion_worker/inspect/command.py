@@ -4,6 +4,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from diffusion_worker.inspect.errors import InspectError
+from diffusion_worker.inspect.message import facts_message, refusal_message
 from diffusion_worker.inspect.source import MOUNT, inspect_source
 from diffusion_worker.inspect.table import table
 
@@ -29,9 +31,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where config.json of an hf:// source is downloaded to",
     )
+    parser.add_argument(
+        "--termination-message",
+        type=Path,
+        metavar="FILE",
+        help="write facts, or why there are none, to FILE as well, in at most 4,096 bytes: what Kubernetes keeps of a "
+        "container that ended",
+    )
 
 
 def inspect(options: argparse.Namespace) -> str:
     """What the subcommand prints. Raises InspectError."""
-    facts = inspect_source(options.source, revision=options.revision, cache=options.cache, mount=options.mount)
+    try:
+        facts = inspect_source(options.source, revision=options.revision, cache=options.cache, mount=options.mount)
+        if options.termination_message:
+            _write(options.termination_message, facts_message(facts))
+    except InspectError as error:
+        if options.termination_message:
+            _write(options.termination_message, refusal_message(error))
+        raise
     return table(facts) if options.output == "table" else facts.model_dump_json(exclude_none=True) + "\n"
+
+
+def _write(file: Path, message: str) -> None:
+    try:
+        file.write_text(message, encoding="utf-8")
+    except OSError as error:
+        raise InspectError(f"{file} cannot be written: {error.strerror}") from error
