@@ -16,7 +16,7 @@ from diffusion_operator.core.sizing import (
     footprint,
     plan,
 )
-from diffusion_operator.core.sizing.footprint import kv_bytes
+from diffusion_worker.sizing import kv_bytes
 
 from tests.unit.sizing.shapes import DENSE_GQA, DENSE_MHA, DIFFUSION_GEMMA, DREAM, LLADA, KnownShape
 

@@ -1,14 +1,22 @@
 """How much memory a model needs, and what fits a budget. Pure: facts and limits in, bytes out.
 
-`dtypes` → bytes of a parameter, `engine` → what our engine keeps in memory, `footprint` → bytes by kind of one
-workload, `plan` → the largest workload that fits, or why none does and what would, `explain` → the same in words.
+What one workload takes is in `diffusion_worker.sizing`, which the engine shares. Here: `plan` → the largest workload that
+fits, or why none does and what would, `explain` → the same in words.
 """
 
-from .dtypes import Dtype
-from .engine import Arm, Device, EngineCosts, engine_costs
-from .errors import SizingError
+from diffusion_worker.sizing import (
+    Arm,
+    Device,
+    Dtype,
+    EngineCosts,
+    Footprint,
+    SizingError,
+    Workload,
+    engine_costs,
+    footprint,
+)
+
 from .explain import explain
-from .footprint import Footprint, Workload, footprint
 from .plan import MOST_ROWS, Alternative, Asked, Budget, Plan, plan
 
 __all__ = [

@@ -4,12 +4,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from diffusion_worker.config import PlannedBytes
 from diffusion_worker.inspect.facts import Family, ModelFacts
-
-from .dtypes import Dtype, dtype_of
-from .engine import Arm, Device, EngineCosts, engine_costs
-from .errors import SizingError
-from .footprint import Footprint, Workload, footprint
+from diffusion_worker.sizing import (
+    Arm,
+    Device,
+    Dtype,
+    EngineCosts,
+    Footprint,
+    SizingError,
+    Workload,
+    dtype_of,
+    engine_costs,
+    footprint,
+)
 
 MOST_ROWS = 64  # spec.limits.maxBatchSize
 LEAST_TOKENS = 16  # spec.limits.maxSequenceLength
@@ -73,6 +81,11 @@ class Plan:
     def shortfall_bytes(self) -> int:
         """How much is missing; 0 when it fits."""
         return max(0, self.bytes.total - self.budget_bytes)
+
+    @property
+    def planned_bytes(self) -> PlannedBytes:
+        """The same as a worker's configuration has it."""
+        return self.bytes.planned
 
 
 def plan(

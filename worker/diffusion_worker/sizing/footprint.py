@@ -7,10 +7,11 @@ V vocabulary, d hidden size. Nothing here looks at a budget.
 from dataclasses import astuple, dataclass
 from math import ceil
 
+from diffusion_worker.config import PlannedBytes
 from diffusion_worker.inspect.facts import LayerGroup, LayerKind, ModelFacts
 
+from .costs import EngineCosts
 from .dtypes import Dtype, weight_bytes
-from .engine import EngineCosts
 
 _FLOAT32 = 4
 
@@ -47,6 +48,16 @@ class Footprint:
     def total(self) -> int:
         """All of them."""
         return sum(astuple(self))
+
+    @property
+    def step(self) -> int:
+        """What a pass adds to weights, keys and values."""
+        return self.logits + self.self_conditioning + self.activations
+
+    @property
+    def planned(self) -> PlannedBytes:
+        """The same as a worker's configuration has it."""
+        return PlannedBytes(weights=self.weights, kv=self.kv, step=self.step, reserve=self.reserve)
 
 
 @dataclass(frozen=True)
