@@ -32,6 +32,8 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):
         self.requests: list[Any] = []
         self.priorities: list[int] = []
         """0: none was given."""
+        self.parameters: list[dict[str, str]] = []
+        """Those that are text."""
         self.cancelled = asyncio.Event()
         """Set when a client cancelled a row that was still running."""
         self.read_to_the_end = asyncio.Event()
@@ -62,6 +64,8 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):
             ]
             request = REQUEST.validate_json(_unpack(message.raw_input_contents[0]))
             self.priorities.append(message.parameters["priority"].uint64_param)
+            texts = {name: each.string_param for name, each in message.parameters.items() if each.string_param}
+            self.parameters.append(texts)
             assert message.id == request.request_id
             self.requests.append(request)
             try:

@@ -10,7 +10,8 @@ from diffusion_operator.api.status import RouteArm
 from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
 
 from .openai.errors import ApiError
-from .triton import EventStream, Reason, WorkerError
+from .reasons import Reason, WorkerError
+from .triton import EventStream
 
 _CLIENTS_NAMES = {"prompt_token_ids": "prompt"}
 
@@ -146,6 +147,8 @@ def _refusal(event: ErrorEvent) -> WorkerError | ApiError:
             code = "invalid_value" if event.code == "invalid_request" else event.code
             param = _CLIENTS_NAMES.get(event.param, event.param) if event.param else None
             return ApiError(400, event.message, code=code, param=param)
-        case "shutting_down":
+        case "shutting_down" | "cancelled":
             return WorkerError(Reason.UNAVAILABLE, event.message)
+        case "non_finite" | "out_of_memory" | "wrong_revision" | "preempted" | "overloaded":
+            return WorkerError(Reason(event.code), event.message)
     return WorkerError(Reason.ENGINE_ERROR, event.message)

@@ -15,8 +15,9 @@ from .answers import Answer, Choice, Timer, all_or_none
 from .metrics import Metrics
 from .openai.errors import ApiError, invalid_parameter, overloaded, unavailable
 from .pool import WorkerPool
+from .reasons import Reason, WorkerError
 from .routes import Model, Plan, Random, Table, plan
-from .triton import Reason, WorkerError
+from .workload import Workload
 
 _PODS_PER_ARM = 2
 
@@ -47,6 +48,12 @@ class Question:
     """The client gets the answer in one piece, so that every arm may fail up to its last event."""
     deadline: float
     """On the dispatcher's clock."""
+    user: str | None = None
+    """Who asks, for models that keep each user on one arm."""
+    workload: Workload | None = None
+    """What kind of work it is, as the client says."""
+    traceparent: str | None = None
+    """W3C trace context, for the worker's log lines."""
 
     @property
     def autoregressive_only(self) -> tuple[str, ...]:
@@ -112,7 +119,7 @@ class Dispatcher:
         problem = WorkerError(Reason.NO_READY_POD, "no pod is ready")
         for target in targets:
             try:
-                return await self._ask_pod(question, request, target, wait_seconds=wait_seconds)
+                return await self._ask_pod(question, request, arm, target, wait_seconds=wait_seconds)
             except WorkerError as error:
                 problem = error
                 if error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT):
@@ -126,10 +133,11 @@ class Dispatcher:
         raise problem
 
     async def _ask_pod(
-        self, question: Question, request: GenerateRequest, target: str, *, wait_seconds: float | None
+        self, question: Question, request: GenerateRequest, arm: RouteArm, target: str, *, wait_seconds: float | None
     ) -> Choice:
         timer = Timer(self._clock, self._silence_seconds, question.deadline)
-        choice = Choice(stream=self._pool.open(target, request), timer=timer)
+        stream = self._pool.open(target, request, revision=arm.revision, traceparent=question.traceparent)
+        choice = Choice(stream=stream, timer=timer)
         try:
             await choice.read_ahead(whole=question.whole, wait_seconds=wait_seconds)
         except BaseException:

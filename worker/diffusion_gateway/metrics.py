@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
+from .reasons import Reason
 from .routes import Model, Table
-from .triton import Reason
 
 _MODEL = ("namespace", "model")
 _ARM = (*_MODEL, "arm", "revision", "kind")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from diffusion_worker.wire import GenerateRequest, ScoreRequest
 from tritonclient.grpc.aio import InferenceServerClient
 
-from .triton import EventStream, Reason, WorkerError
+from .reasons import Reason, WorkerError
+from .triton import EventStream
 
 # A pod that failed is asked last for this long: its endpoint stays ready until Kubernetes' probes notice, and a pod
 # that answers nothing would otherwise always be the one with the fewest rows.
@@ -75,8 +76,15 @@ class WorkerPool:
         if pod := self._pods.get(target):
             pod.failed_at = self._clock()
 
-    def open(self, target: str, request: GenerateRequest | ScoreRequest) -> EventStream:
-        """Start a request on a pod. Failures to connect show in the stream.
+    def open(
+        self,
+        target: str,
+        request: GenerateRequest | ScoreRequest,
+        *,
+        revision: str | None = None,
+        traceparent: str | None = None,
+    ) -> EventStream:
+        """Start a request on a pod of a revision. Failures to connect show in the stream.
 
         Raises:
             WorkerError: the pool was stopped.
@@ -86,7 +94,7 @@ class WorkerPool:
         pod = self._pods.get(target)
         if pod is None:
             pod = self._pods[target] = _Pod(InferenceServerClient(target, channel_args=_CHANNEL_OPTIONS))
-        stream = EventStream(pod.client, request)
+        stream = EventStream(pod.client, request, revision=revision, traceparent=traceparent)
         pod.rows += 1
         self._streams.add(stream)
         stream.task.add_done_callback(lambda _: self._ended(pod, stream))

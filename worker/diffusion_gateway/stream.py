@@ -9,8 +9,8 @@ from diffusion_worker.wire import BlockEvent, FinishEvent
 from .answers import Answer
 from .openai.errors import ApiError
 from .openai.responses import AnswerHead, ChoiceText
+from .reasons import WorkerError
 from .trace import Trace
-from .triton import WorkerError
 
 _DONE = b"data: [DONE]\n\n"
 

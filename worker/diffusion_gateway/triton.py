@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from enum import StrEnum
 from typing import Any
 
 import grpc
@@ -14,7 +13,9 @@ from diffusion_worker.wire import (
     EVENT_TENSOR,
     MODEL_NAME,
     REQUEST_TENSOR,
+    REVISION_PARAMETER,
     SCORE_PRIORITY,
+    TRACEPARENT_PARAMETER,
     BlockEvent,
     DraftEvent,
     ErrorEvent,
@@ -29,6 +30,8 @@ from tritonclient.grpc import InferInput, InferResult
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from .reasons import Reason, WorkerError
+
 Event = BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent
 
 _log = structlog.get_logger()
@@ -39,43 +42,6 @@ _BUFFERED_EVENTS = 64
 _TAIL_SECONDS = 5.0
 
 
-class Reason(StrEnum):
-    """Why an arm gave no answer. A label of the fallback metric."""
-
-    NO_READY_POD = "no_ready_pod"
-    UNAVAILABLE = "unavailable"
-    """No connection, or it broke, or the pod is going away."""
-    QUEUE_FULL = "queue_full"
-    TIMEOUT = "timeout"
-    """Nothing came for too long."""
-    ENGINE_ERROR = "engine_error"
-    GATEWAY_STOPS = "gateway_stops"
-
-    @property
-    def words(self) -> str:
-        """For clients, who need not know addresses."""
-        return _WORDS[self]
-
-
-_WORDS = {
-    Reason.NO_READY_POD: "no pod is ready",
-    Reason.UNAVAILABLE: "its pod is gone",
-    Reason.QUEUE_FULL: "its queue is full",
-    Reason.TIMEOUT: "it sent nothing for too long",
-    Reason.ENGINE_ERROR: "its engine failed",
-    Reason.GATEWAY_STOPS: "the gateway is shutting down",
-}
-
-
-class WorkerError(Exception):
-    """A pod did not answer, or stopped in the middle."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-
-
 class EventStream:
     """The events of one request on one pod, ending with a `FinishEvent` (of a score: `ScoreEvent`) or `ErrorEvent`.
 
@@ -83,10 +49,18 @@ class EventStream:
     Triton 2.51 leaks a model reference when a stream is closed in the moment of its final response.
     """
 
-    def __init__(self, client: InferenceServerClient, request: GenerateRequest | ScoreRequest) -> None:
+    def __init__(
+        self,
+        client: InferenceServerClient,
+        request: GenerateRequest | ScoreRequest,
+        *,
+        revision: str | None = None,
+        traceparent: str | None = None,
+    ) -> None:
+        """`revision`: another one's worker refuses the request. `traceparent`: for the worker's log lines."""
         self._queue: asyncio.Queue[Event | WorkerError] = asyncio.Queue(_BUFFERED_EVENTS)
         self._ended = False
-        self.task = asyncio.create_task(self._read(client, request))
+        self.task = asyncio.create_task(self._read(client, _item(request, revision=revision, traceparent=traceparent)))
         self.task.add_done_callback(self._report_crash)
 
     async def next(self, *, timeout_seconds: float) -> Event:
@@ -129,8 +103,8 @@ class EventStream:
         while not self._queue.empty():
             self._queue.get_nowait()
 
-    async def _read(self, client: InferenceServerClient, request: GenerateRequest | ScoreRequest) -> None:
-        call = client.stream_infer(_one(request))
+    async def _read(self, client: InferenceServerClient, item: dict[str, Any]) -> None:
+        call = client.stream_infer(_one(item))
         try:
             async for result, error in call:
                 event = _event(result, error)
@@ -155,12 +129,24 @@ async def _read_tail(call: Any) -> None:
                 pass
 
 
-async def _one(request: GenerateRequest | ScoreRequest) -> AsyncIterator[dict[str, Any]]:
+async def _one(item: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    yield item
+
+
+def _item(request: GenerateRequest | ScoreRequest, *, revision: str | None, traceparent: str | None) -> dict[str, Any]:
+    """The request as tritonclient takes it."""
     tensor = InferInput(REQUEST_TENSOR, [1, 1], "BYTES")
     tensor.set_data_from_numpy(np.array([[encode_request(request)]], dtype=np.object_))
+    parameters = {REVISION_PARAMETER: revision, TRACEPARENT_PARAMETER: traceparent}
     # 0: the model's default, which is the first.
-    priority = SCORE_PRIORITY if isinstance(request, ScoreRequest) else 0
-    yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": request.request_id, "priority": priority}
+    priority = SCORE_PRIORITY if isinstance(request, ScoreRequest) or request.background else 0
+    return {
+        "model_name": MODEL_NAME,
+        "inputs": [tensor],
+        "request_id": request.request_id,
+        "priority": priority,
+        "parameters": {name: value for name, value in parameters.items() if value is not None},
+    }
 
 
 def _event(result: InferResult | None, error: InferenceServerException | None) -> Event | WorkerError:

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from diffusion_gateway.triton import Reason, WorkerError, _event
+from diffusion_gateway.reasons import Reason, WorkerError
+from diffusion_gateway.triton import _event
 from diffusion_worker.wire import BlockEvent
 
 

@@ -2,7 +2,7 @@
 
 from diffusion_gateway.metrics import Metrics, arm_labels
 from diffusion_gateway.routes import Model, Table
-from diffusion_gateway.triton import Reason
+from diffusion_gateway.reasons import Reason
 from diffusion_operator.api.status import ArmKind, ArmRole, RouteArm
 
 DAY = 24 * 3600.0
