@@ -6,16 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
+from diffusion_worker.engine.base import BaseRunner
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import (
-    Commit,
-    Failure,
-    Limits,
-    StepResult,
-    UnsupportedParameterError,
-    sequence_limit,
-)
+from diffusion_worker.engine.runner import Commit, Failure, StepResult, UnsupportedParameterError
 from diffusion_worker.engine.scorer import Scorer
 from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
 from diffusion_worker.models.ar import ARModel
@@ -28,17 +22,13 @@ from diffusion_worker.samplers.randomness import Stream, row_key, uniforms
 from diffusion_worker.wire import GenerateRequest, Likelihood, TokenLikelihood
 
 
-class ARRunner:
+class ARRunner(BaseRunner):
     """Runs rows of a causal language model."""
 
     def __init__(self, model: ARModel, *, max_batch_size: int, max_sequence_length: int | None = None) -> None:
-        limit = sequence_limit(max_sequence_length, model.max_sequence_length)
-        self.tokenizer = model.tokenizer
-        self.eos_token_ids = model.eos_token_ids
-        self.limits = Limits(vocab_size=model.vocab_size, max_sequence_length=limit)
-        self.max_batch_size = max_batch_size
+        super().__init__(model, max_batch_size=max_batch_size, max_sequence_length=max_sequence_length)
         self._model = model
-        self._slots = Slots(KVCache(max_rows=max_batch_size, max_length=limit))
+        self._slots = Slots(KVCache(max_rows=max_batch_size, max_length=self.limits.max_sequence_length))
         self.scorer = Scorer(model, self._slots.cache)
         self._token_bytes = TokenBytes(model.tokenizer)
 

@@ -6,18 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
-from diffusion_worker.config import SamplerConfig, SamplerName, SamplerSettings
+from diffusion_worker.config import SamplerConfig, SamplerName
+from diffusion_worker.engine.base import CanvasRunner
 from diffusion_worker.engine.canvas import Canvas, Canvases, CanvasState
-from diffusion_worker.engine.canvas_settings import canvas_settings
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import (
-    Commit,
-    Failure,
-    Limits,
-    StepResult,
-    sequence_limit,
-)
+from diffusion_worker.engine.runner import Commit, Failure, StepResult
 from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
 from diffusion_worker.engine.transition import Step, StepPlan, advance
 from diffusion_worker.models.diffusion import DiffusionModel
@@ -26,12 +20,11 @@ from diffusion_worker.samplers.categorical import predict, sample
 from diffusion_worker.samplers.guidance import guided
 from diffusion_worker.samplers.randomness import Stream, integers, row_key, uniforms
 from diffusion_worker.samplers.schedules import settled_time
-from diffusion_worker.samplers.settings import SamplerDefaults, Settings
+from diffusion_worker.samplers.settings import Settings
 from diffusion_worker.samplers.stopping import is_confident, is_stable
-from diffusion_worker.wire import GenerateRequest
 
 
-class DiffusionRunner:
+class DiffusionRunner(CanvasRunner):
     """Runs rows of a DiffusionGemma model. Each row is at its own canvas and step, and has its own sampler."""
 
     def __init__(
@@ -43,25 +36,19 @@ class DiffusionRunner:
         max_sequence_length: int | None = None,
     ) -> None:
         """Raises SamplerError for `settings` that the model's samplers cannot honour."""
-        limit = sequence_limit(max_sequence_length, model.max_sequence_length)
-        self.tokenizer = model.tokenizer
-        self.eos_token_ids = model.eos_token_ids
-        self.limits = Limits(vocab_size=model.vocab_size, max_sequence_length=limit)
-        self.max_batch_size = max_batch_size
-        self.scorer = None
-        self._model = model
-        self._defaults = SamplerDefaults(
-            checkpoint=model.sampler_defaults, resource=settings, offered=UNIFORM_NOISE_SAMPLERS
+        super().__init__(
+            model,
+            checkpoint=model.sampler_defaults,
+            resource=settings,
+            offered=UNIFORM_NOISE_SAMPLERS,
+            max_batch_size=max_batch_size,
+            max_sequence_length=max_sequence_length,
         )
-        self._defaults.settings_for(SamplerSettings())  # finds fault with the resource's settings at start
+        self._model = model
         self._canvas_length = settings.canvas_length or model.canvas_length
         self._slots = Slots(model.new_cache(max_rows=max_batch_size))
         first = model.no_soft_embedding()[:1].expand(self._canvas_length, -1)
         self._canvases = Canvases(max_rows=max_batch_size, no_soft_embedding=first)
-
-    def settings_for(self, request: GenerateRequest) -> Settings:
-        """How the canvases of a request will be denoised; refuses what its sampler cannot honour."""
-        return canvas_settings(self._defaults, request)
 
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""

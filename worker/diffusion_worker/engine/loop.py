@@ -4,25 +4,21 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from diffusion_worker.engine.admission import RefusedError, admit_request, admit_score
-from diffusion_worker.engine.observer import NullObserver, Observer, RowOutcome
-from diffusion_worker.engine.row import Emit, EmitScore, Row
-from diffusion_worker.engine.runner import Commit, Runner
+from diffusion_worker.engine.batch import Batch, end_row
+from diffusion_worker.engine.observer import NullObserver, Observer, outcome_of
+from diffusion_worker.engine.row import Emit, EmitScore, Row, tell
+from diffusion_worker.engine.runner import Runner
 from diffusion_worker.engine.scorer import ScoreRow
 from diffusion_worker.engine.scores import Scores
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest, ScoreRequest
+from diffusion_worker.wire import ErrorEvent, GenerateRequest, ScoreRequest
 
 _log = logging.getLogger(__name__)
 _SHUTTING_DOWN = "this worker is shutting down; send the request again"
-_OUTCOMES = {
-    "shutting_down": RowOutcome.SHUT_DOWN,
-    "cancelled": RowOutcome.CANCELLED,
-    "engine_error": RowOutcome.FAILED,
-}
+_CANCELLED = ErrorEvent(code="cancelled", message="the request was cancelled")
 
 
 @dataclass(frozen=True)
@@ -66,10 +62,9 @@ class Engine:
         self._observer = observer or NullObserver()
         self._changed = threading.Condition()
         self._waiting: deque[Row] = deque()
-        self._rows: list[Row] = []
+        self._batch = Batch(runner, self._observer)
         self._scores = None if runner.scorer is None else Scores(runner.scorer, self._observer)
         self._closing: Literal["no", "drain", "now"] = "no"
-        self._failed_passes = 0
         self._idle = True
         self._ticked = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -94,16 +89,16 @@ class Engine:
     def rows_in_flight(self) -> int:
         """Rows that are running or waiting to run."""
         with self._changed:
-            return len(self._rows) + len(self._waiting)
+            return len(self._batch.rows) + len(self._waiting)
 
     @property
     def stats(self) -> EngineStats:
         """A consistent snapshot of the loop's state."""
         with self._changed:
             return EngineStats(
-                rows_in_flight=len(self._rows) + len(self._waiting),
+                rows_in_flight=len(self._batch.rows) + len(self._waiting),
                 rows_waiting=len(self._waiting),
-                consecutive_failed_passes=self._failed_passes,
+                consecutive_failed_passes=self._batch.failed_passes,
                 seconds_since_tick=time.monotonic() - self._ticked,
             )
 
@@ -112,19 +107,20 @@ class Engine:
         try:
             row = admit_request(request, runner=self._runner, emit=emit)
         except RefusedError as refused:
-            self._observer.row_ended(RowOutcome.REFUSED)
-            _emit(emit, refused.event, request_id=request.request_id)
-            return Handle(self, None)
+            return self._refuse(request, emit, refused.event)
         with self._changed:
             accepted = self._closing == "no"
             if accepted:
                 self._waiting.append(row)
                 self._changed.notify()
         if not accepted:
-            self._observer.row_ended(RowOutcome.SHUT_DOWN)
-            _emit(emit, ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN), request_id=request.request_id)
-            return Handle(self, None)
+            return self._refuse(request, emit, ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN))
         return Handle(self, row)
+
+    def _refuse(self, request: GenerateRequest, emit: Emit, event: ErrorEvent) -> Handle:
+        self._observer.row_ended(outcome_of(event))
+        tell(emit, event, request_id=request.request_id)
+        return Handle(self, None)
 
     def submit_score(self, request: ScoreRequest, emit: EmitScore) -> Handle:
         """Queue a text to score: its only event is a ScoreEvent or an ErrorEvent. It runs when nothing else does."""
@@ -175,8 +171,8 @@ class Engine:
             while self._wait_for_work():
                 self._drop_cancelled()
                 self._fill_batch()
-                if self._rows:
-                    self._step(tuple(self._rows))
+                if self._batch.rows:
+                    self._batch.step()
                 elif self._scores is not None and self._scores.has_work:
                     self._scores.step()
         except Exception:  # noqa: BLE001 - it is reported to everyone who waits, and by `alive`
@@ -189,20 +185,19 @@ class Engine:
         """Tell all submitters that there will be no more. The cache goes with the engine: no slot needs freeing."""
         with self._changed:
             self._closing = "now"
-            left = [*self._rows, *self._waiting]
-            self._rows.clear()
+            left = [*self._batch.rows, *self._waiting]
+            self._batch.rows.clear()
             self._waiting.clear()
             if self._scores is not None:
                 self._scores.abandon(code, message)
         for row in left:
-            self._observer.row_ended(_OUTCOMES[code])
-            _emit(row.emit, ErrorEvent(code=code, message=message), request_id=row.request_id)
+            end_row(row, ErrorEvent(code=code, message=message), observer=self._observer)
 
     def _wait_for_work(self) -> bool:
         """Block while there is nothing to do; False: the loop shall end."""
         with self._changed:
             self._ticked = time.monotonic()
-            while not self._rows and not self._waiting:
+            while not self._batch.rows and not self._waiting:
                 if self._closing != "no":
                     return False
                 self._idle = True
@@ -226,109 +221,23 @@ class Engine:
 
     def _drop_cancelled(self) -> None:
         with self._changed:
-            cancelled = [row for row in (*self._rows, *self._waiting) if row.cancelled]
+            running = [row for row in self._batch.rows if row.cancelled]
+            waiting = [row for row in self._waiting if row.cancelled]
+            for row in waiting:
+                self._waiting.remove(row)
             if self._scores is not None:
                 self._scores.drop_cancelled()
-        for row in cancelled:
-            self._end_with_error(row, "cancelled", "the request was cancelled")
+        for row in running:
+            self._batch.end(row, _CANCELLED)
+        for row in waiting:
+            end_row(row, _CANCELLED, observer=self._observer)
 
     def _fill_batch(self) -> None:
         now = time.monotonic()
         with self._changed:
             if self._waiting and self._scores is not None:
                 self._scores.pause()
-            while self._waiting and len(self._rows) < self._runner.max_batch_size:
+            while self._waiting and self._batch.free_slots:
                 row = self._waiting.popleft()
                 row.started = now
-                self._rows.append(row)
-                self._runner.admit(row)
-
-    def _step(self, rows: Sequence[Row]) -> None:
-        try:
-            result = self._runner.step(rows)
-        except Exception as error:  # noqa: BLE001 - whatever a pass raises fails its rows, not the loop
-            with self._changed:
-                self._failed_passes += 1
-            if len(rows) > 1:
-                # One of them may be to blame: alone, each shows whether it is.
-                _log.exception("a pass over %d rows failed; each is tried alone", len(rows))
-                for row in rows:
-                    self._step([row])
-            else:
-                _log.exception("a pass failed for request %s", rows[0].request_id)
-                self._end_with_error(
-                    rows[0], "engine_error", f"the model failed on this request ({type(error).__name__})"
-                )
-            return
-        with self._changed:
-            self._failed_passes = 0
-        for done in result.passes:
-            self._observer.pass_done(done)
-        for failure in result.failures:
-            self._end_with_error(failure.row, "engine_error", failure.message)
-        for commit in result.commits:
-            self._commit(commit)
-
-    def _commit(self, commit: Commit) -> None:
-        row = commit.row
-        try:
-            text = row.output.push(commit.token_ids)
-        except Exception as error:  # noqa: BLE001 - one row's text must not end the others
-            _log.exception("the text of request %s could not be made", row.request_id)
-            self._end_with_error(
-                row, "engine_error", f"the tokens could not be turned into text ({type(error).__name__})"
-            )
-            return
-        block = BlockEvent(
-            index=row.blocks,
-            text=text.text,
-            tokens=text.tokens,
-            steps=commit.steps,
-            converged=commit.converged,
-            logprobs=None if commit.logprobs is None else commit.logprobs[: text.tokens],
-        )
-        row.blocks += 1
-        row.steps += commit.steps
-        self._observer.block_committed(block)
-        if not _emit(row.emit, block, request_id=row.request_id):
-            row.cancelled = True  # nobody listens any more
-        if text.finish is not None:
-            self._end(
-                row,
-                RowOutcome(text.finish),
-                FinishEvent(
-                    reason=text.finish,
-                    prompt_tokens=len(row.prompt_token_ids),
-                    completion_tokens=row.output.tokens,
-                    steps=row.steps,
-                    blocks=row.blocks,
-                    seed=row.seed,
-                    queue_seconds=row.queue_seconds,
-                ),
-            )
-
-    def _end_with_error(
-        self, row: Row, code: Literal["engine_error", "shutting_down", "cancelled"], message: str
-    ) -> None:
-        self._end(row, _OUTCOMES[code], ErrorEvent(code=code, message=message))
-
-    def _end(self, row: Row, outcome: RowOutcome, event: FinishEvent | ErrorEvent) -> None:
-        """Free the row's slot, then tell its submitter: whoever waits for the event finds the slot free."""
-        with self._changed:
-            if row in self._rows:
-                self._runner.release(row)
-                self._rows.remove(row)
-            elif row in self._waiting:
-                self._waiting.remove(row)
-        self._observer.row_ended(outcome)
-        _emit(row.emit, event, request_id=row.request_id)
-
-
-def _emit(emit: Emit, event: BlockEvent | FinishEvent | ErrorEvent, *, request_id: str) -> bool:
-    """Call back; False when the callback raised."""
-    try:
-        emit(event)
-    except Exception:  # noqa: BLE001 - a listener's fault is not the engine's
-        _log.exception("the listener of request %s failed on a %s event", request_id, event.type)
-        return False
-    return True
+                self._batch.take(row)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 
 from diffusion_worker.config import MaskCache, SamplerConfig, SamplerName, SamplerSettings
+from diffusion_worker.engine.base import CanvasRunner
 from diffusion_worker.engine.canvas import Canvas
-from diffusion_worker.engine.canvas_settings import canvas_settings
 from diffusion_worker.engine.masked_answer import MaskedAnswer
 from diffusion_worker.engine.masked_batch import MaskedBatch, Seen
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import Commit, Failure, Limits, StepResult, sequence_limit
+from diffusion_worker.engine.runner import Commit, Failure, StepResult
 from diffusion_worker.engine.slots import PREFILL_CHUNK
 from diffusion_worker.models.mask_diffusion import MaskModel
 from diffusion_worker.samplers import low_confidence
@@ -20,8 +20,6 @@ from diffusion_worker.samplers.capabilities import MASK_SAMPLERS
 from diffusion_worker.samplers.categorical import predict, sample
 from diffusion_worker.samplers.guidance import guided
 from diffusion_worker.samplers.quota import quota
-from diffusion_worker.samplers.settings import SamplerDefaults, Settings
-from diffusion_worker.wire import GenerateRequest
 
 DEFAULTS = SamplerSettings(
     name=SamplerName.LOW_CONFIDENCE,
@@ -37,10 +35,8 @@ _PASS_TOKENS = 8192  # of one pass: activations grow with them
 _SAMPLE_POSITIONS = 512  # whose logits are in memory at a time
 
 
-class MaskDiffusionRunner:
+class MaskDiffusionRunner(CanvasRunner):
     """Runs rows of a LLaDA or Dream model. Each row is at its own block and step, and has its own settings."""
-
-    scorer = None
 
     def __init__(
         self,
@@ -52,17 +48,16 @@ class MaskDiffusionRunner:
         max_sequence_length: int | None = None,
     ) -> None:
         """Raises SamplerError for `settings` that low_confidence cannot honour."""
-        self.tokenizer = model.tokenizer
-        self.eos_token_ids = model.eos_token_ids
-        self.limits = Limits(
-            vocab_size=model.vocab_size,
-            max_sequence_length=sequence_limit(max_sequence_length, model.max_sequence_length),
+        super().__init__(
+            model,
+            checkpoint=DEFAULTS,
+            resource=settings,
+            offered=MASK_SAMPLERS,
+            max_batch_size=max_batch_size,
+            max_sequence_length=max_sequence_length,
         )
-        self.max_batch_size = max_batch_size
         self._model = model
         self._cache = cache
-        self._defaults = SamplerDefaults(checkpoint=DEFAULTS, resource=settings, offered=MASK_SAMPLERS)
-        self._defaults.settings_for(SamplerSettings())  # finds fault with the resource's settings at start
         self._block_length = settings.canvas_length or DEFAULT_BLOCK_LENGTH
         self._answers: dict[Row, MaskedAnswer] = {}
 
@@ -70,10 +65,6 @@ class MaskDiffusionRunner:
     def cache_bytes(self) -> int:
         """What the keys and values of all rows take now."""
         return sum(cache.nbytes for answer in self._answers.values() for cache in answer.caches.values())
-
-    def settings_for(self, request: GenerateRequest) -> Settings:
-        """How the blocks of a request will be denoised; refuses what low_confidence cannot honour."""
-        return canvas_settings(self._defaults, request)
 
     def admit(self, row: Row) -> None:
         """Note that the row is running."""

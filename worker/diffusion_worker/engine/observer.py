@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from diffusion_worker.wire import BlockEvent
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
 
 
 class PassKind(StrEnum):
@@ -25,6 +25,25 @@ class RowOutcome(StrEnum):
     REFUSED = "refused"  # never ran: its request was at fault
     FAILED = "failed"
     SHUT_DOWN = "shut_down"
+
+
+OUTCOME_OF_ERROR = {
+    "invalid_request": RowOutcome.REFUSED,
+    "context_length_exceeded": RowOutcome.REFUSED,
+    "engine_error": RowOutcome.FAILED,
+    "non_finite": RowOutcome.FAILED,
+    "out_of_memory": RowOutcome.FAILED,
+    "wrong_revision": RowOutcome.REFUSED,
+    "preempted": RowOutcome.CANCELLED,
+    "shutting_down": RowOutcome.SHUT_DOWN,
+    "cancelled": RowOutcome.CANCELLED,
+    "overloaded": RowOutcome.REFUSED,
+}
+
+
+def outcome_of(event: FinishEvent | ErrorEvent) -> RowOutcome:
+    """How a row ended, from its last event."""
+    return RowOutcome(event.reason) if isinstance(event, FinishEvent) else OUTCOME_OF_ERROR[event.code]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 """One request in flight."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.engine.output import Output
@@ -12,6 +14,9 @@ from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEven
 
 Emit = Callable[[BlockEvent | FinishEvent | ErrorEvent], None]
 EmitScore = Callable[[ScoreEvent | ErrorEvent], None]
+E = TypeVar("E", bound=BlockEvent | FinishEvent | ScoreEvent | ErrorEvent)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -53,3 +58,13 @@ class Row:
         """Note that the next `tokens` pending tokens are in the cache now."""
         self.cached += tokens
         del self.pending[:tokens]
+
+
+def tell(emit: Callable[[E], None], event: E, *, request_id: str) -> bool:
+    """Call a submitter back; False when the callback raised."""
+    try:
+        emit(event)
+    except Exception:  # noqa: BLE001 - a listener's fault is not the engine's
+        _log.exception("the listener of request %s failed on a %s event", request_id, event.type)
+        return False
+    return True

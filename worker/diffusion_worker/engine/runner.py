@@ -7,7 +7,6 @@ from typing import Protocol
 from diffusion_worker.engine.observer import Pass
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.scorer import Scorer
-from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.tokenizer import Tokenizer
 from diffusion_worker.samplers.settings import Settings
 from diffusion_worker.wire import GenerateRequest, TokenLikelihood
@@ -88,12 +87,3 @@ class Runner(Protocol):
         May raise: then each row is as it was before, or a whole pass further, so that the loop can try again with
         fewer rows.
         """
-
-
-def sequence_limit(wanted: int | None, of_model: int) -> int:
-    """The limit in force; UnsupportedCheckpointError when more is wanted than the model has positions."""
-    if wanted is not None and wanted > of_model:
-        raise UnsupportedCheckpointError(
-            f"max_sequence_length {wanted} is more than the {of_model} positions of the model; lower limits.maxSequenceLength"
-        )
-    return wanted or of_model

@@ -11,6 +11,7 @@ from collections import deque
 from typing import Literal
 
 from diffusion_worker.engine.observer import Observer
+from diffusion_worker.engine.row import tell
 from diffusion_worker.engine.scorer import Scorer, ScoreRow
 from diffusion_worker.wire import ErrorEvent, ScoreEvent
 
@@ -112,7 +113,4 @@ class Scores:
 
 
 def _send(row: ScoreRow, event: ScoreEvent | ErrorEvent) -> None:
-    try:
-        row.emit(event)
-    except Exception:  # noqa: BLE001 - a listener's fault is not the engine's
-        _log.exception("the listener of score %s failed on a %s event", row.request_id, event.type)
+    tell(row.emit, event, request_id=row.request_id)

@@ -1,0 +1,110 @@
+"""The rows that run: one step of all of them at a time, and what becomes of each."""
+
+import logging
+from collections.abc import Sequence
+
+from diffusion_worker.engine.observer import Observer, outcome_of
+from diffusion_worker.engine.row import Row, tell
+from diffusion_worker.engine.runner import Commit, Runner
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
+
+_log = logging.getLogger(__name__)
+
+
+class Batch:
+    """Rows that hold a slot. What goes wrong in one of them ends that row alone.
+
+    Belongs to the engine's thread; others may read `rows` (its length) and `failed_passes`.
+    """
+
+    def __init__(self, runner: Runner, observer: Observer) -> None:
+        self.rows: list[Row] = []
+        self.failed_passes = 0  # that raised since the last one that did not
+        self._runner = runner
+        self._observer = observer
+
+    @property
+    def free_slots(self) -> int:
+        """Rows that there is still room for."""
+        return self._runner.max_batch_size - len(self.rows)
+
+    def take(self, row: Row) -> None:
+        """Give a row a slot; there must be a free one."""
+        self.rows.append(row)
+        self._runner.admit(row)
+
+    def step(self) -> None:
+        """Move every row on by one step."""
+        self._step(tuple(self.rows))
+
+    def end(self, row: Row, event: FinishEvent | ErrorEvent) -> None:
+        """Free the row's slot, then tell its submitter: whoever waits for the event finds the slot free."""
+        self._runner.release(row)
+        self.rows.remove(row)
+        end_row(row, event, observer=self._observer)
+
+    def _step(self, rows: Sequence[Row]) -> None:
+        try:
+            result = self._runner.step(rows)
+        except Exception as error:  # noqa: BLE001 - whatever a pass raises fails its rows, not the loop
+            self.failed_passes += 1
+            if len(rows) > 1:
+                # One of them may be to blame: alone, each shows whether it is.
+                _log.exception("a pass over %d rows failed; each is tried alone", len(rows))
+                for row in rows:
+                    self._step([row])
+            else:
+                _log.exception("a pass failed for request %s", rows[0].request_id)
+                self._fail(rows[0], f"the model failed on this request ({type(error).__name__})")
+            return
+        self.failed_passes = 0
+        for done in result.passes:
+            self._observer.pass_done(done)
+        for failure in result.failures:
+            self._fail(failure.row, failure.message)
+        for commit in result.commits:
+            self._commit(commit)
+
+    def _commit(self, commit: Commit) -> None:
+        row = commit.row
+        try:
+            text = row.output.push(commit.token_ids)
+        except Exception as error:  # noqa: BLE001 - one row's text must not end the others
+            _log.exception("the text of request %s could not be made", row.request_id)
+            self._fail(row, f"the tokens could not be turned into text ({type(error).__name__})")
+            return
+        block = BlockEvent(
+            index=row.blocks,
+            text=text.text,
+            tokens=text.tokens,
+            steps=commit.steps,
+            converged=commit.converged,
+            logprobs=None if commit.logprobs is None else commit.logprobs[: text.tokens],
+        )
+        row.blocks += 1
+        row.steps += commit.steps
+        self._observer.block_committed(block)
+        if not tell(row.emit, block, request_id=row.request_id):
+            row.cancelled = True  # nobody listens any more
+        if text.finish is not None:
+            self.end(
+                row,
+                FinishEvent(
+                    reason=text.finish,
+                    prompt_tokens=len(row.prompt_token_ids),
+                    completion_tokens=row.output.tokens,
+                    steps=row.steps,
+                    blocks=row.blocks,
+                    seed=row.seed,
+                    queue_seconds=row.queue_seconds,
+                ),
+            )
+
+    def _fail(self, row: Row, message: str) -> None:
+        self.end(row, ErrorEvent(code="engine_error", message=message))
+
+
+def end_row(row: Row, event: FinishEvent | ErrorEvent, *, observer: Observer) -> None:
+    """The last event of a row that holds no slot."""
+    observer.row_ended(outcome_of(event))
+    tell(row.emit, event, request_id=row.request_id)
