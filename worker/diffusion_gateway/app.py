@@ -19,12 +19,15 @@ from .gateway import Gateway
 from .openai.errors import ApiError, invalid_parameter, model_not_found, unavailable
 from .openai.requests import ChatOrCompletion, parse_chat, parse_completion
 from .openai.responses import AnswerHead, model_card, model_list
+from .openai.sampling import read_workload
 from .routes import Model
 from .stream import server_sent_events, whole_answer
 from .trace import Trace
 
 ARM = "x-diffusion-arm"
 REVISION = "x-diffusion-revision"
+USER = "x-diffusion-user"
+WORKLOAD = "x-diffusion-workload"
 _SLOW_READER_SECONDS = 30.0
 
 
@@ -134,6 +137,8 @@ class _Api:
             forced=_forced_arm(request),
             whole=not parsed.stream,
             deadline=deadline,
+            user=parsed.user or request.headers.get(USER),
+            workload=parsed.workload or read_workload(request.headers.get(WORKLOAD), param=WORKLOAD),
         )
         answer = await unless_client_leaves(
             request.receive, self._gateway.dispatcher.ask(question, failures=trace.failures)

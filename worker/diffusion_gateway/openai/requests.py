@@ -9,9 +9,10 @@ from diffusion_worker.config import SamplerSettings
 from diffusion_worker.wire import MAX_LOGPROBS, GenerateRequest, Message, Penalty
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
+from ..workload import Workload
 from .errors import ApiError, invalid_parameter
 from .prompts import Prompt, read_messages, read_prompt, read_stop
-from .sampling import read_logit_bias, read_sampler, seed_of_choice
+from .sampling import read_logit_bias, read_sampler, read_workload, seed_of_choice
 from .unsupported import without_unsupported
 from .validation import first_fault
 
@@ -44,6 +45,8 @@ class _Body(BaseModel):
     sampler: Annotated[SamplerSettings, PlainValidator(read_sampler)] = SamplerSettings()
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    user: str | None = None
+    workload: Annotated[Workload | None, PlainValidator(read_workload)] = None
 
 
 class CompletionBody(_Body):
@@ -84,6 +87,10 @@ class ChatOrCompletion:
     sampler: SamplerSettings
     prompt: Prompt | None
     messages: tuple[Message, ...] | None
+    user: str | None
+    """Who asks, in the client's own terms."""
+    workload: Workload | None
+    """What for, as the client says."""
 
     def to_wire(self, *, request_id: str, seed: int) -> tuple[GenerateRequest, ...]:
         """The requests for workers, one per choice."""
@@ -171,6 +178,8 @@ def _common(
         sampler=body.sampler,
         prompt=prompt,
         messages=messages,
+        user=body.user,
+        workload=body.workload,
     )
 
 

@@ -1,4 +1,4 @@
-"""The parameters that shape how tokens are drawn and have a form of their own: sampler, logit_bias, the seeds of choices."""
+"""The parameters that have a form of their own: sampler, logit_bias, workload, the seeds of choices."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from diffusion_worker.config import SamplerSettings
 from diffusion_worker.wire import MAX_BIASED_TOKENS
 from pydantic import ValidationError
 
+from ..workload import Workload
 from .errors import invalid_parameter
 from .validation import first_fault, shortened
 
@@ -46,6 +47,19 @@ def read_logit_bias(value: Any) -> Mapping[int, float]:
                 "logit_bias", f"logit_bias[{token}]={shortened(bias)} is not allowed: give a number from -100 to 100."
             )
     return {int(token): float(bias) for token, bias in value.items()}
+
+
+def read_workload(value: Any, *, param: str = "workload") -> Workload | None:
+    """What kind of work it is, or null. `param`: where it was said. Raises `ApiError`."""
+    if value is None:
+        return None
+    try:
+        return Workload(value)
+    except ValueError:
+        known = ", ".join(Workload)
+        raise invalid_parameter(
+            param, f"{param}={shortened(value)} is no kind of work; give one of {known}, or leave it out."
+        ) from None
 
 
 def seed_of_choice(seed: int, index: int) -> int:

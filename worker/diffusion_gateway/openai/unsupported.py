@@ -16,7 +16,6 @@ HARMLESS = frozenset(
         "safety_identifier",
         "service_tier",
         "store",
-        "user",
     }
 )
 
