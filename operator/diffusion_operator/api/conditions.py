@@ -170,12 +170,61 @@ FALLBACK_NOT_SERVED = Reason(
 )
 FALLBACK_UNKNOWN = Reason("SpecInvalid", ConditionType.FALLBACK_AVAILABLE, _UNKNOWN, INVALID.means, INVALID.remedy)
 
-NOT_SIZED = Reason(
-    "NotActedOnYet",
+PLANNED = Reason("Planned", ConditionType.SIZED, _TRUE, "What spec asks for fits the memory of a pod.", _NOTHING)
+DOES_NOT_FIT = Reason(
+    "DoesNotFit",
+    ConditionType.SIZED,
+    _FALSE,
+    "What spec asks for does not fit the memory of a pod. A new revision of it gets no pods; what served before goes on.",
+    "The message has the numbers, and what would fit. Set limits.maxBatchSize or limits.maxSequenceLength to that, or to "
+    "auto; or give pods more memory.",
+)
+FACTS_UNAVAILABLE = Reason(
+    "FactsUnavailable",
+    ConditionType.SIZED,
+    _FALSE,
+    "The checkpoint could not be read by the Job that inspects it. A new revision of it gets no pods; what served before "
+    "goes on. The Job is made again, ever less often, at last once an hour.",
+    "The message quotes `diffusion-worker inspect`. Correct the source, its token or its files; the next Job is made at "
+    "once when spec.model or the worker image changes.",
+)
+INSPECTING = Reason(
+    "Inspecting",
     ConditionType.SIZED,
     _UNKNOWN,
-    "Nothing is planned from memory yet: limits are taken as they are written.",
+    "A Job reads the headers of the checkpoint. A new revision of it gets pods once it is known to fit.",
+    "Wait; it takes seconds once its pod runs. If it stays, the message says what the pod waits for.",
+)
+NOT_LIMITED = Reason(
+    "NotLimited",
+    ConditionType.SIZED,
+    _UNKNOWN,
+    "The memory of the GPU is not known: limits are taken as they are written, and auto as their defaults.",
+    "Set resources.gpuMemory, or let nodes have the label nvidia.com/gpu.memory (NVIDIA's GPU feature discovery sets it) "
+    "and the operator a role that lists nodes.",
+)
+SIZING_OFF = Reason(
+    "SizingOff",
+    ConditionType.SIZED,
+    _UNKNOWN,
+    "The operator runs with --sizing=off: limits are taken as they are written, and auto as their defaults.",
     "Set limits.maxBatchSize and limits.maxSequenceLength to what is known to fit.",
+)
+INVALID_SIZED = Reason("SpecInvalid", ConditionType.SIZED, _UNKNOWN, INVALID.means, INVALID.remedy)
+HELD_BY_SIZING = Reason(
+    "NotSized",
+    ConditionType.PROGRESSING,
+    _FALSE,
+    "A revision gets no pods because it does not fit the memory, or its checkpoint cannot be read. What served before "
+    "goes on.",
+    "The message of Sized says why, and what to do.",
+)
+INSPECTING_FIRST = Reason(
+    "Inspecting",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "A revision gets pods once a Job has read the headers of its checkpoint and they are known to fit.",
+    INSPECTING.remedy,
 )
 
 APPLIED = Reason("Applied", ConditionType.SPEC_APPLIED, _TRUE, "Every field that is set has an effect.", _NOTHING)

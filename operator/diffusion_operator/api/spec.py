@@ -22,6 +22,13 @@ _SOURCE_RULE = (
 )
 
 
+class SecretKeyRef(ApiModel):
+    """A key of a Secret in the namespace of the resource."""
+
+    name: str = Field(min_length=1, max_length=253, description="Name of the Secret.")
+    key: str = Field(min_length=1, max_length=253, description="Key in the Secret.")
+
+
 class ModelSource(ApiModel):
     """A checkpoint."""
 
@@ -30,7 +37,11 @@ class ModelSource(ApiModel):
             (
                 "!has(self.revision) || self.source.startsWith('hf://')",
                 "revision is a commit on the hub: remove it, or use an hf:// source",
-            )
+            ),
+            (
+                "!has(self.tokenSecretRef) || self.source.startsWith('hf://')",
+                "tokenSecretRef is a token of the hub: remove it, or use an hf:// source",
+            ),
         )
     )
 
@@ -56,13 +67,10 @@ class ModelSource(ApiModel):
         default=None,
         description="Number format of the weights in memory. Default: auto (as the checkpoint says; float32 on CPU).",
     )
-
-
-class SecretKeyRef(ApiModel):
-    """A key of a Secret in the namespace of the resource."""
-
-    name: str = Field(min_length=1, max_length=253, description="Name of the Secret.")
-    key: str = Field(min_length=1, max_length=253, description="Key in the Secret.")
+    token_secret_ref: SecretKeyRef | None = Field(
+        default=None,
+        description="Secret with a token of the hub, for private and gated repositories. Default: no token is sent.",
+    )
 
 
 class FallbackEndpoint(ApiModel):
@@ -126,15 +134,15 @@ class Limits(ApiModel):
     max_batch_size: Literal["auto"] | Annotated[int, Field(ge=1, le=64)] | None = Field(
         default=None,
         json_schema_extra=_INT_OR_STRING | _AUTO_OR_ROWS,
-        description="Most requests in flight in one pod, 1 to 64. Not acted on yet: auto (from memory) means 8. "
+        description="Most requests in flight in one pod, 1 to 64, which must fit the memory at full length. auto: as "
+        "many as fit; where the memory is not known, 8. "
         "Default: 8.",
     )
     max_sequence_length: Literal["auto"] | Annotated[int, Field(ge=16, le=1048576)] | None = Field(
         default=None,
         json_schema_extra=_INT_OR_STRING | _AUTO_OR_TOKENS,
-        description="Most tokens of one request, prompt and output together. Not acted on yet: auto (from memory) "
-        "means the model's own "
-        "limit. Default: the model's own limit.",
+        description="Most tokens of one request, prompt and output together. auto: the model's own limit, or less "
+        "where that does not fit the memory. Default: the model's own limit, which must fit.",
     )
     batch_window: Duration | None = Field(
         default=None,
@@ -186,15 +194,14 @@ class Resources(ApiModel):
     )
     gpu_memory: QuantityOrAuto | None = Field(
         default=None,
-        json_schema_extra=NOT_YET,
-        description="Memory of one GPU, such as 80Gi. Default: auto, from the node's label.",
+        description="Memory of one GPU, such as 80Gi; for pods on CPU it has no meaning. Default: auto, from the label "
+        "nvidia.com/gpu.memory of the nodes that nodeSelector allows, the smallest of them.",
     )
     memory_utilization: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        json_schema_extra=NOT_YET,
-        description="Share of the memory that may be planned with. Default: 0.9.",
+        description="Share of the memory that may be planned with, of the GPU or on CPU of the container. Default: 0.9.",
     )
     cpu: Quantity | None = Field(
         default=None,
@@ -217,6 +224,14 @@ class Resources(ApiModel):
     shm_size: Quantity | None = Field(
         default=None,
         description="Size of /dev/shm, through which Triton passes tensors. Counts as memory. Default: 256Mi.",
+    )
+    cache_claim: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=253,
+        description="PersistentVolumeClaim in the namespace of the resource where pods keep what they download from "
+        "the hub, so that it is downloaded once. Pods on several nodes need one that is ReadWriteMany. "
+        "Default: each pod downloads for itself.",
     )
 
 

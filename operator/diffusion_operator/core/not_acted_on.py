@@ -7,8 +7,8 @@ from diffusion_operator.api.models import DiffusionModelSpec
 
 
 def not_acted_on(spec: DiffusionModelSpec) -> tuple[str, ...]:
-    """Paths below spec, such as `rollout.gates` or `limits.maxBatchSize=auto`, sorted."""
-    return tuple(sorted([*_marked_fields(spec, prefix=""), *_values(spec)]))
+    """Paths below spec, such as `rollout.gates`, sorted."""
+    return tuple(sorted(_marked_fields(spec, prefix="")))
 
 
 def _marked_fields(part: ApiModel, *, prefix: str) -> Iterator[str]:
@@ -21,11 +21,3 @@ def _marked_fields(part: ApiModel, *, prefix: str) -> Iterator[str]:
             yield path
         elif isinstance(value, ApiModel):
             yield from _marked_fields(value, prefix=f"{path}.")
-
-
-def _values(spec: DiffusionModelSpec) -> Iterator[str]:
-    """Fields that are acted on, with values that are not."""
-    if spec.limits and spec.limits.max_batch_size == "auto":
-        yield "limits.maxBatchSize=auto"
-    if spec.limits and spec.limits.max_sequence_length == "auto":
-        yield "limits.maxSequenceLength=auto"

@@ -35,7 +35,7 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
         _ready(situation),
         _progressing(situation),
         _fallback_available(situation),
-        (reasons.NOT_SIZED, "Limits are taken as they are written; nothing is planned from memory yet."),
+        (reasons.SIZING_OFF, "Limits are taken as they are written: the operator runs with --sizing=off."),
         _spec_applied(situation),
     )
 
@@ -47,7 +47,7 @@ def invalid(message: str) -> tuple[Finding, ...]:
         (reasons.INVALID, text),
         (reasons.INVALID_PROGRESSING, text),
         (reasons.FALLBACK_UNKNOWN, text),
-        (reasons.NOT_SIZED, text),
+        (reasons.INVALID_SIZED, text),
         (reasons.INVALID_SPEC_APPLIED, text),
     )
 
