@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from diffusion_worker.engine import Engine, Handle
 from diffusion_worker.engine.runner import Runner
@@ -72,9 +73,9 @@ def send_one(engine: Engine, each: GenerateRequest) -> tuple[Answer, Handle]:
 
 
 @contextmanager
-def running(runner: Runner, *, batch_window_seconds: float = 0.0) -> Iterator[Engine]:
+def running(runner: Runner, *, batch_window_seconds: float = 0.0, **settings: Any) -> Iterator[Engine]:
     """An engine that is closed at the end, whatever happens."""
-    engine = Engine(runner, batch_window_seconds=batch_window_seconds)
+    engine = Engine(runner, batch_window_seconds=batch_window_seconds, **settings)
     try:
         yield engine
     finally:

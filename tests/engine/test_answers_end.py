@@ -5,6 +5,7 @@ from diffusion_worker.engine.ar import ARRunner
 from diffusion_worker.engine.diffusion import DiffusionRunner
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
+from diffusion_worker.quality import degeneration
 
 from tests.engine.answers import Answer, request, running, send
 from tests.engine.checkpoints import CANVAS
@@ -86,6 +87,32 @@ def test_a_diffusion_answer_has_one_block_for_each_canvas(diffusion_model: Diffu
         (CANVAS, 3, False),
         (1, 3, False),
     ]
+
+
+@pytest.mark.parametrize("name", ["discrete_ddim", "block_refinement"])
+def test_a_canvas_whose_steps_are_planned_to_the_last_is_not_capped_by_it(
+    diffusion_model: DiffusionModel, name: str
+) -> None:
+    runner = diffusion_runner(diffusion_model, name=name, max_denoising_steps=3)
+    runner.eos_token_ids = frozenset()
+    answer = answer_of(runner, max_tokens=CANVAS)
+    assert [(block.steps, block.converged) for block in answer.blocks] == [(3, True)]
+
+
+def test_an_answer_says_how_much_it_repeats_itself(runner: DiffusionRunner | ARRunner) -> None:
+    token_ids = token_ids_of(runner, max_tokens=2 * CANVAS + 3)
+    answer = answer_of(runner, max_tokens=2 * CANVAS + 3)
+    assert answer.finish.degeneration == degeneration(token_ids[: 2 * CANVAS + 3], window=32)
+    assert answer.finish.degeneration is not None
+
+
+def test_an_answer_that_is_shorter_than_the_window_says_nothing_of_it(diffusion_model: DiffusionModel) -> None:
+    runner = diffusion_runner(diffusion_model)
+    runner.eos_token_ids = frozenset()
+    with running(runner, repetition_window=CANVAS) as engine:
+        short, long = send(engine, request(max_tokens=CANVAS - 1), request(max_tokens=CANVAS))
+        assert short.finish.degeneration is None
+        assert long.finish.degeneration is not None
 
 
 def test_a_stop_string_ends_the_answer_wherever_the_blocks_are_cut(runner: DiffusionRunner | ARRunner) -> None:

@@ -50,8 +50,9 @@ def test_passes_that_fail_only_in_company_fail_nobody(llama_model: ARModel) -> N
 
 
 @pytest.mark.parametrize("kind", ["diffusion", "ar"])
-def test_a_row_whose_logits_are_nan_fails_alone_and_leaves_nothing_in_the_cache(
-    kind: str, diffusion_model: DiffusionModel, llama_model: ARModel, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_a_row_whose_logits_are_not_numbers_fails_alone_and_leaves_nothing_in_the_cache(
+    kind: str, number: float, diffusion_model: DiffusionModel, llama_model: ARModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, method = (diffusion_model, "denoise") if kind == "diffusion" else (llama_model, "forward")
     original = getattr(model, method)
@@ -60,7 +61,7 @@ def test_a_row_whose_logits_are_nan_fails_alone_and_leaves_nothing_in_the_cache(
     def with_nan(cache, slots, lengths, *rest):  # type: ignore[no-untyped-def]
         logits = original(cache, slots, lengths, *rest).clone()
         if poisoned_slot in slots and len(slots) == 3:
-            logits[list(slots).index(poisoned_slot)] = torch.nan
+            logits[list(slots).index(poisoned_slot)] = number
             with torch.inference_mode():
                 if kind == "diffusion":
                     for layer in cache._rows[poisoned_slot].layers:
@@ -78,7 +79,7 @@ def test_a_row_whose_logits_are_nan_fails_alone_and_leaves_nothing_in_the_cache(
     monkeypatch.setattr(model, method, with_nan)
     with running(runner(), batch_window_seconds=0.1) as engine:
         first, nan, third = send(engine, request(seed=1), request("b" * 50, seed=2), request(seed=3))
-        assert nan.error.code == "engine_error"
+        assert nan.error.code == "non_finite"
         assert "NaN" in nan.error.message
         assert first.finish
         assert third.finish

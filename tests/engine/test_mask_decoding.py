@@ -257,7 +257,7 @@ def test_a_row_whose_logits_are_nan_fails_alone(llada_model: MaskModel, monkeypa
     runner = mask_runner(llada_model)
     with running(runner, batch_window_seconds=0.1) as engine:
         good, bad = send(engine, asks(PROMPTS[0]), asks([9, 9]))
-        assert bad.error.code == "engine_error"
+        assert bad.error.code == "non_finite"
         assert "NaN" in bad.error.message
         assert good.finish
     assert good.text == llada_model.tokenizer.decode(expected)

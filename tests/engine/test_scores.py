@@ -293,7 +293,7 @@ def test_a_text_that_the_model_rules_out_has_no_score(llama_model: ARModel, monk
         bad, good = submit(
             engine, score_request(completion=None, completion_token_ids=[7]), score_request(completion=" went down")
         )
-        assert (bad.event.code, "inf" in bad.event.message) == ("engine_error", True)
+        assert (bad.event.code, "inf" in bad.event.message) == ("non_finite", True)
         assert good.event.nll > 0
 
 

@@ -111,7 +111,7 @@ def test_two_thousand_requests(diffusion_model: DiffusionModel, monkeypatch: pyt
         "late cancel": "cancelled",
         "refused": "invalid_request",
         "sampler refused": "invalid_request",
-        "NaN": "engine_error",
+        "NaN": "non_finite",
         "deaf": "cancelled",
         "poison": "engine_error",
     }

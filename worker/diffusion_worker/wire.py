@@ -175,7 +175,9 @@ class BlockEvent(BaseModel):
     tokens: int = Field(ge=0)
     steps: int = Field(ge=1, description="Passes that made this block: denoising steps, or 1 per AR token.")
     converged: bool = Field(
-        default=True, description="False: the canvas hit the step cap before it was stable and confident."
+        default=True,
+        description="False: the canvas of a sampler that works until it is stable and confident (entropy_bound) hit the step cap. "
+        "The others plan all their steps, and the last one decides what is left: always true, as of AR.",
     )
     logprobs: list[TokenLikelihood] | None = Field(
         default=None, description="One for each of `tokens`; only when the request asked for them."

@@ -9,7 +9,7 @@ import torch
 from diffusion_worker.engine.base import BaseRunner
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import Commit, Failure, StepResult, UnsupportedParameterError
+from diffusion_worker.engine.runner import Commit, StepResult, UnsupportedParameterError
 from diffusion_worker.engine.scorer import Scorer
 from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
 from diffusion_worker.models.ar import ARModel
@@ -58,7 +58,7 @@ class ARRunner(BaseRunner):
         }
         # All passes first, then their results: a pass that raises leaves every row as it was.
         done = [self._forward(kind, group) for kind, group in groups.items() if group]
-        result = StepResult(passes=[each.record for each in done], commits=[], failures=[])
+        result = StepResult(passes=[each.record for each in done])
         for each in done:
             _conclude(each, result)
         return result
@@ -107,7 +107,7 @@ class ARRunner(BaseRunner):
 class _Forward:
     rows: list[Row]
     chunks: list[list[int]]
-    tokens: list[int | None]  # that follow the chunks; None where the logits were NaN
+    tokens: list[int | None]  # that follow the chunks; None where the logits were not finite
     logprobs: dict[int, TokenLikelihood]  # of those tokens, by index of the row, for rows that ask for them
     record: Pass
 
@@ -135,7 +135,7 @@ def _conclude(done: _Forward, result: StepResult) -> None:
         if row.pending:
             continue  # more of the prompt to come
         if token is None:
-            result.failures.append(Failure(row, "the model's predictions are not numbers (NaN) for this request"))
+            result.non_finite.append(row)
         else:
             row.pending = [token]
             if row.shifts is not None:

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from diffusion_worker.engine.observer import Observer, outcome_of
 from diffusion_worker.engine.row import Row, tell
 from diffusion_worker.engine.runner import Commit, Runner
+from diffusion_worker.quality import degeneration
 from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
 
+_NON_FINITE = ErrorEvent(
+    code="non_finite",
+    message="the model's predictions are not numbers (NaN or Inf) for this request",
+)
 _log = logging.getLogger(__name__)
 
 
@@ -17,11 +22,12 @@ class Batch:
     Belongs to the engine's thread; others may read `rows` (its length) and `failed_passes`.
     """
 
-    def __init__(self, runner: Runner, observer: Observer) -> None:
+    def __init__(self, runner: Runner, *, observer: Observer, repetition_window: int) -> None:
         self.rows: list[Row] = []
         self.failed_passes = 0  # that raised since the last one that did not
         self._runner = runner
         self._observer = observer
+        self._repetition_window = repetition_window
 
     @property
     def free_slots(self) -> int:
@@ -60,8 +66,8 @@ class Batch:
         self.failed_passes = 0
         for done in result.passes:
             self._observer.pass_done(done)
-        for failure in result.failures:
-            self._fail(failure.row, failure.message)
+        for row in result.non_finite:
+            self.end(row, _NON_FINITE)
         for commit in result.commits:
             self._commit(commit)
 
@@ -97,6 +103,7 @@ class Batch:
                     blocks=row.blocks,
                     seed=row.seed,
                     queue_seconds=row.queue_seconds,
+                    degeneration=degeneration(row.output.token_ids, window=self._repetition_window),
                 ),
             )
 

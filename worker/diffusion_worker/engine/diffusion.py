@@ -11,7 +11,7 @@ from diffusion_worker.engine.base import CanvasRunner
 from diffusion_worker.engine.canvas import Canvas, Canvases, CanvasState
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import Commit, Failure, StepResult
+from diffusion_worker.engine.runner import Commit, StepResult
 from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
 from diffusion_worker.engine.transition import Step, StepPlan, advance
 from diffusion_worker.models.diffusion import DiffusionModel
@@ -68,9 +68,10 @@ class DiffusionRunner(CanvasRunner):
         passes = [self._encode([row for row, _ in chunks], [chunk for _, chunk in chunks])] if chunks else []
         ready = [row for row in rows if not row.pending]
         if not ready:
-            return StepResult(passes=passes, commits=[], failures=[])
+            return StepResult(passes=passes)
         result = self._denoise(ready)
-        return StepResult(passes=passes + result.passes, commits=result.commits, failures=result.failures)
+        result.passes[:0] = passes
+        return result
 
     def _encode(self, rows: list[Row], chunks: list[list[int]]) -> Pass:
         started = time.monotonic()
@@ -209,12 +210,11 @@ class _Report:
 
 def _conclude(batch: _Batch, plan: StepPlan, seen: _Report) -> StepResult:
     """Move each canvas on, or commit it. Nothing before this has changed a row's place in its canvas."""
-    result = StepResult(passes=[], commits=[], failures=[])
+    result = StepResult(passes=[])
     for i, (row, canvas, settings) in enumerate(zip(batch.rows, batch.canvases, batch.settings, strict=True)):
         mean_entropy, changed = seen.mean_entropy[i], seen.changed[i]
         if mean_entropy != mean_entropy:
-            message = "the model's predictions are not numbers (NaN) for this request"
-            result.failures.append(Failure(row, message))
+            result.non_finite.append(row)
             continue
         steps = canvas.step + 1
         unchanged_steps = 0 if changed else canvas.unchanged_steps + 1
@@ -224,7 +224,7 @@ def _conclude(batch: _Batch, plan: StepPlan, seen: _Report) -> StepResult:
             and is_confident(mean_entropy, settings.confidence_threshold)
         )
         if is_settled or seen.is_accepted[i] or plan.is_last[i]:
-            # For the other samplers the last step is no cap: their grid plans for it, and all positions are decided.
+            # For the other samplers the last step is no cap: their grid plans for it, and it decides all positions.
             converged = is_settled or settings.name != SamplerName.ENTROPY_BOUND
             committed: list[int] = seen.best[i].tolist()
             row.canvas = None

@@ -40,7 +40,12 @@ def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> En
                 max_batch_size=config.max_batch_size,
                 max_sequence_length=config.max_sequence_length,
             )
-    return Engine(runner, batch_window_seconds=config.batch_window_seconds, observer=observer)
+    return Engine(
+        runner,
+        batch_window_seconds=config.batch_window_seconds,
+        repetition_window=config.repetition_window,
+        observer=observer,
+    )
 
 
 def _limit(config: EngineConfig) -> FullAttentionLimit | None:

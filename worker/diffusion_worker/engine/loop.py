@@ -14,6 +14,7 @@ from diffusion_worker.engine.row import Emit, EmitScore, Row, tell
 from diffusion_worker.engine.runner import Runner
 from diffusion_worker.engine.scorer import ScoreRow
 from diffusion_worker.engine.scores import Scores
+from diffusion_worker.quality import DEFAULT_WINDOW
 from diffusion_worker.wire import ErrorEvent, GenerateRequest, ScoreRequest
 
 _log = logging.getLogger(__name__)
@@ -56,13 +57,20 @@ class Engine:
     that are refused at once: those get their ErrorEvent from the submitting thread before `submit` returns.
     """
 
-    def __init__(self, runner: Runner, *, batch_window_seconds: float, observer: Observer | None = None) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        batch_window_seconds: float,
+        repetition_window: int = DEFAULT_WINDOW,
+        observer: Observer | None = None,
+    ) -> None:
         self._runner = runner
         self._batch_window_seconds = batch_window_seconds
         self._observer = observer or NullObserver()
         self._changed = threading.Condition()
         self._waiting: deque[Row] = deque()
-        self._batch = Batch(runner, self._observer)
+        self._batch = Batch(runner, observer=self._observer, repetition_window=repetition_window)
         self._scores = None if runner.scorer is None else Scores(runner.scorer, self._observer)
         self._closing: Literal["no", "drain", "now"] = "no"
         self._idle = True

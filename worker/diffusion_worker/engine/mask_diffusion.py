@@ -12,7 +12,7 @@ from diffusion_worker.engine.masked_answer import MaskedAnswer
 from diffusion_worker.engine.masked_batch import MaskedBatch, Seen
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import Commit, Failure, StepResult
+from diffusion_worker.engine.runner import Commit, StepResult
 from diffusion_worker.engine.slots import PREFILL_CHUNK
 from diffusion_worker.models.mask_diffusion import MaskModel
 from diffusion_worker.samplers import low_confidence
@@ -169,11 +169,10 @@ class MaskDiffusionRunner(CanvasRunner):
 
     def _conclude(self, batch: MaskedBatch, seen: Seen, taken: torch.Tensor) -> StepResult:
         """Fill the masks that were taken, and commit the blocks that are done."""
-        result = StepResult(passes=[], commits=[], failures=[])
+        result = StepResult(passes=[])
         for i, (answer, canvas) in enumerate(zip(batch.answers, batch.canvases, strict=True)):
             if seen.is_nan[i]:
-                message = "the model's predictions are not numbers (NaN) for this request"
-                result.failures.append(Failure(answer.row, message))
+                result.non_finite.append(answer.row)
                 continue
             tokens = {at: int(seen.token_ids[i, at]) for at in taken[i].nonzero()[:, 0].tolist()}
             answer.block = batch.blocks[i].unmasked(tokens)

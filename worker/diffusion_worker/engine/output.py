@@ -31,7 +31,12 @@ class Output:
         self._max_tokens = max_tokens
         self._detokenizer = Detokenizer(tokenizer)
         self._matcher = StopMatcher(stops) if stops else None
-        self.tokens = 0
+        self.token_ids: list[int] = []
+
+    @property
+    def tokens(self) -> int:
+        """Of the answer so far."""
+        return len(self.token_ids)
 
     def push(self, token_ids: Sequence[int]) -> BlockText:
         """Take the tokens of a block in; those after the end of the answer are dropped."""
@@ -46,7 +51,7 @@ class Output:
                 finish = "length"
                 break
         text, used, stopped = self._text_of(kept)
-        self.tokens += used
+        self.token_ids += kept[:used]
         if stopped:
             return BlockText(text, used, "stop")
         if finish is not None:

@@ -1,7 +1,7 @@
 """What the loop asks of a model: the only part that differs between diffusion and autoregressive decoding."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from diffusion_worker.engine.observer import Pass
@@ -40,20 +40,14 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A row whose numbers went wrong (NaN logits), while its neighbours are fine."""
-
-    row: Row
-    message: str
-
-
-@dataclass(frozen=True)
 class StepResult:
-    """What one step did. A row may be in neither list: its canvas is not done yet."""
+    """What one step did. A row may be in no list: its canvas is not done yet."""
 
     passes: list[Pass]
-    commits: list[Commit]
-    failures: list[Failure]
+    commits: list[Commit] = field(default_factory=list)
+    non_finite: list[Row] = field(
+        default_factory=list
+    )  # whose logits were NaN or Inf, while their neighbours' were fine
 
 
 class Runner(Protocol):

@@ -102,7 +102,7 @@ class Scores:
     def _finish(self, row: ScoreRow) -> None:
         if not math.isfinite(row.nll):
             message = f"the model's predictions for this text give no finite likelihood (nll {row.nll})"
-            _send(row, ErrorEvent(code="engine_error", message=message))
+            _send(row, ErrorEvent(code="non_finite", message=message))
             return
         _send(
             row,
