@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import prometheus_client
 
-from . import logs, server, settings, watch
+from . import keys, logs, server, settings, watch
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # twice the series for a time that nobody asks for
     try:
         asyncio.run(server.serve(chosen))
-    except (watch.ConfigurationError, server.ListenError) as error:
+    except (keys.KeysError, watch.ConfigurationError, server.ListenError) as error:
         sys.stderr.write(f"diffusion-gateway: {error}\n")
         return 2
     return 0

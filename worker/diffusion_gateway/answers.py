@@ -83,8 +83,10 @@ class Choice:
 class Answer:
     """An arm that speaks: all choices of a request. Read `events` once; `close` must follow, whatever happens."""
 
-    def __init__(self, *, arm: RouteArm, choices: Sequence[Choice]) -> None:
+    def __init__(self, *, arm: RouteArm, choices: Sequence[Choice], asked_at: float) -> None:
+        """`asked_at`: when this arm was asked, on the dispatcher's clock."""
         self.arm = arm
+        self.asked_at = asked_at
         self._choices = choices
 
     @property

@@ -12,9 +12,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from .access import Authorized, cors
 from .answers import Answer
 from .dispatch import Question
-from .edge import EXCEPTION_HANDLERS, EventStreamResponse, Traced, read_body, trace_of, unless_client_leaves
+from .edge import EXCEPTION_HANDLERS, REQUEST_ID, EventStreamResponse, Traced, read_body, trace_of, unless_client_leaves
 from .gateway import Gateway
 from .openai.errors import ApiError, invalid_parameter, model_not_found, unavailable
 from .openai.requests import ChatOrCompletion, parse_chat, parse_completion
@@ -26,6 +27,7 @@ from .trace import Trace
 
 ARM = "x-diffusion-arm"
 REVISION = "x-diffusion-revision"
+RETRY_AFTER = "retry-after"
 USER = "x-diffusion-user"
 WORKLOAD = "x-diffusion-workload"
 _SLOW_READER_SECONDS = 30.0
@@ -40,7 +42,13 @@ def public_app(gateway: Gateway) -> Starlette:
         Route("/v1/completions", api.completions, methods=["POST"]),
         Route("/v1/chat/completions", api.chat_completions, methods=["POST"]),
     ]
-    return _app(gateway, routes)
+    access: list[Middleware] = []
+    # Browsers ask without the key first whether they may ask with it.
+    if gateway.settings.cors_origins:
+        access.append(cors(gateway.settings.cors_origins, exposed=(ARM, REVISION, REQUEST_ID, RETRY_AFTER)))
+    if gateway.keys is not None:
+        access.append(Middleware(Authorized, keys=gateway.keys))
+    return _app(gateway, routes, access)
 
 
 def admin_app(gateway: Gateway) -> Starlette:
@@ -60,10 +68,10 @@ def admin_app(gateway: Gateway) -> Starlette:
             }
         )
 
-    return _app(gateway, [Route("/admin/routes", show_routes, methods=["GET"])])
+    return _app(gateway, [Route("/admin/routes", show_routes, methods=["GET"])], access=[])
 
 
-def _app(gateway: Gateway, routes: list[Route]) -> Starlette:
+def _app(gateway: Gateway, routes: list[Route], access: list[Middleware]) -> Starlette:
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
@@ -83,7 +91,7 @@ def _app(gateway: Gateway, routes: list[Route]) -> Starlette:
     ]
     app = Starlette(
         routes=[*routes, *common],
-        middleware=[Middleware(Traced, gateway=gateway)],
+        middleware=[Middleware(Traced, gateway=gateway), *access],
         exception_handlers=EXCEPTION_HANDLERS,
     )
     # A redirect of /v1/models/ would turn POST into GET in some clients.
@@ -143,7 +151,7 @@ class _Api:
         answer = await unless_client_leaves(
             request.receive, self._gateway.dispatcher.ask(question, failures=trace.failures)
         )
-        trace.arm = answer.arm
+        trace.arm, trace.asked_at = answer.arm, answer.asked_at
         head = AnswerHead(
             id=trace.unique_id,
             chat=parsed.chat,

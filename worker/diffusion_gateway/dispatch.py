@@ -30,6 +30,9 @@ class Failure:
     reason: Reason
     message: str
     """Details for the log: may name pods and their addresses."""
+    asked_at: float
+    failed_at: float
+    """On the dispatcher's clock."""
 
     def __str__(self) -> str:
         return f"the {self.arm.role} arm ({self.arm.kind}): {self.reason.words}"
@@ -98,19 +101,21 @@ class Dispatcher:
             self._metrics.ruled.labels(model.namespace, model.name, chosen.rule).inc()
         for arm in chosen.arms:
             last = arm is chosen.arms[-1]
+            asked_at = self._clock()
             try:
                 return await self._ask_arm(question, arm, wait_seconds=None if last else model.wait_seconds)
             except WorkerError as error:
-                failures.append(Failure(arm, error.reason, error.message))
+                failures.append(Failure(arm, error.reason, error.message, asked_at=asked_at, failed_at=self._clock()))
                 if not last:
                     self._metrics.count_fallback(model, arm, error.reason)
         raise _exhausted(question, chosen, failures)
 
     async def _ask_arm(self, question: Question, arm: RouteArm, *, wait_seconds: float | None) -> Answer:
+        asked_at = self._clock()
         choices = await all_or_none(
             [self._ask_pods(question, request, arm, wait_seconds=wait_seconds) for request in question.requests]
         )
-        return Answer(arm=arm, choices=choices)
+        return Answer(arm=arm, choices=choices, asked_at=asked_at)
 
     async def _ask_pods(
         self, question: Question, request: GenerateRequest, arm: RouteArm, *, wait_seconds: float | None

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .gateway import Gateway
 from .openai.errors import ApiError
 from .trace import CLIENT_GONE, Trace, request_id_from
+from .trace_context import TRACEPARENT
 
 T = TypeVar("T")
 
@@ -34,8 +35,13 @@ class Traced:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(REQUEST_ID)
-        trace = Trace(request_id_from(given), method=scope["method"], path=scope["path"])
+        given = Headers(scope=scope)
+        trace = Trace(
+            request_id_from(given.get(REQUEST_ID)),
+            method=scope["method"],
+            path=scope["path"],
+            context=self._gateway.tracing.begin(given.get(TRACEPARENT)),
+        )
         scope["trace"] = trace
 
         async def send_traced(message: Message) -> None:

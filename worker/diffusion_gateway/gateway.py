@@ -2,14 +2,17 @@
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 from .dispatch import Dispatcher
+from .keys import Keys
 from .metrics import Metrics
 from .openai.errors import overloaded
 from .pool import WorkerPool
 from .routes import Random, Table
 from .settings import Settings
 from .trace import Trace
+from .tracing import Tracing
 
 # Bodies in flight together may be as large as this many of the largest. A request holds up to eight times its body, as objects
 # and as what is sent to the worker: with the chart's defaults that is half of the pod's memory.
@@ -20,7 +23,7 @@ class Gateway:
     """One gateway process. Everything runs on one event loop, so plain attributes are consistent."""
 
     def __init__(self, settings: Settings, *, random_source: Random = random.random) -> None:
-        """`random_source` draws arms."""
+        """`random_source` draws arms. Raises `KeysError`."""
         self.settings = settings
         self.metrics = Metrics()
         self.pool = WorkerPool()
@@ -28,6 +31,9 @@ class Gateway:
         self.dispatcher = Dispatcher(
             pool=self.pool, metrics=self.metrics, silence_seconds=settings.silence_seconds, random=random_source
         )
+        self.keys = Keys(Path(settings.api_keys_dir)) if settings.api_keys_dir else None
+        """None: everyone may ask."""
+        self.tracing = Tracing(settings.otlp_endpoint, sample_percent=settings.trace_sample_percent)
         self.draining = False
         self.synced: Callable[[], bool] = lambda: False
         """Whether the table was read from the API server."""
@@ -73,3 +79,4 @@ class Gateway:
         if trace.is_completion:
             trace.count(self.metrics)
         trace.log()
+        self.tracing.end(trace)

@@ -13,12 +13,16 @@ from starlette.types import ASGIApp
 
 from . import watch
 from .app import admin_app, public_app
+from .connections import KEEP_ALIVE_SECONDS, SOCKET_SEND_BYTES, Connections, allowed_connections
 from .gateway import Gateway
 from .settings import Settings
 from .table_source import TableSource
 
 # After the drain time streams end with an error event; this long they have to deliver it.
 _LAST_WORDS_SECONDS = 2.0
+# Connections that wait while the process is busy; the kernel may allow fewer.
+_BACKLOG = 2048
+_MAX_ADMIN_CONNECTIONS = 256
 _log = structlog.get_logger()
 
 
@@ -34,17 +38,18 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _server(app: ASGIApp) -> _Server:
+def _server(app: ASGIApp, connections: Connections) -> _Server:
     config = uvicorn.Config(
         app,
+        http=connections.protocol,  # type: ignore[arg-type] # uvicorn calls it as it would the class
         log_config=None,
         access_log=False,
         lifespan="off",
         ws="none",
         server_header=False,
         proxy_headers=False,
-        # Longer than usual clients and load balancers keep a connection, so that it is not closed under a request of theirs.
-        timeout_keep_alive=75,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        backlog=_BACKLOG,
     )
     return _Server(config)
 
@@ -56,7 +61,8 @@ def listen(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-        sock.listen()  # now, so that nobody who reads "gateway listens" is refused
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_SEND_BYTES)  # connections inherit it
+        sock.listen(_BACKLOG)  # now, so that nobody who reads "gateway listens" is refused
     except OSError as error:
         sock.close()
         raise ListenError(f"cannot listen on {host}:{port}: {error.strerror}; is another program there?") from None
@@ -67,6 +73,7 @@ async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
     Raises:
+        KeysError: there are no API keys where they should be.
         ListenError: a port is taken.
         watch.ConfigurationError: there is no way to the API server.
     """
@@ -94,15 +101,18 @@ async def run(
 ) -> None:
     """Serve `gateway` on both sockets until `stop` is set, then drain."""
     gateway.synced = lambda: source.synced
-    public, admin = _server(public_app(gateway)), _server(admin_app(gateway))
+    clients = Connections(limit=allowed_connections(gateway.settings.max_connections))
+    operators = Connections(limit=_MAX_ADMIN_CONNECTIONS)
+    public, admin = _server(public_app(gateway), clients), _server(admin_app(gateway), operators)
     watching = asyncio.create_task(source.run())
+    sweeping = [asyncio.create_task(connections.sweep()) for connections in (clients, operators)]
     servers = [
         asyncio.create_task(public.serve(sockets=[public_socket])),
         asyncio.create_task(admin.serve(sockets=[admin_socket])),
     ]
     _log.info("gateway listens", port=public_socket.getsockname()[1], admin_port=admin_socket.getsockname()[1])
     stopping = asyncio.create_task(stop.wait())
-    parts: list[asyncio.Task[Any]] = [watching, *servers]
+    parts: list[asyncio.Task[Any]] = [watching, *sweeping, *servers]
     try:
         # Whatever ends before the signal ends by mistake.
         await asyncio.wait((stopping, *parts), return_when=asyncio.FIRST_COMPLETED)
@@ -115,8 +125,10 @@ async def run(
         for server in (public, admin):
             server.should_exit = server.force_exit = True
         stopping.cancel()
-        watching.cancel()
+        for task in (watching, *sweeping):
+            task.cancel()
         await gateway.pool.close()
+        gateway.tracing.close()
         await asyncio.gather(stopping, *parts, return_exceptions=True)
 
 

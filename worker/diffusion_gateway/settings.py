@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
+from urllib.parse import urlsplit
 
 # Not DIFFUSION_GATEWAY_: Kubernetes sets DIFFUSION_GATEWAY_PORT=tcp://… in pods beside a Service called diffusion-gateway.
 ENV_PREFIX = "DIFFUSION_GW_"
@@ -27,6 +28,14 @@ class Settings:
     silence_seconds: float = 60.0
     max_in_flight: int = 512
     max_body_bytes: int = 2 * 2**20
+    max_connections: int = 4096
+    api_keys_dir: str | None = None
+    """None: everyone may ask."""
+    cors_origins: tuple[str, ...] = ()
+    """Empty: no page of another origin may ask."""
+    otlp_endpoint: str | None = None
+    """Base URL of an OpenTelemetry collector. None: no traces are sent."""
+    trace_sample_percent: float = 100.0
     log_format: str = "json"
     log_level: str = "info"
 
@@ -57,6 +66,32 @@ def _one_of(*choices: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _percent(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage from 0 to 100")
+    return value
+
+
+def _origin(text: str) -> str:
+    url = urlsplit(text)
+    if text != "*" and (url.scheme not in ("http", "https") or text != f"{url.scheme}://{url.netloc}"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an origin: write scheme and host only, such as https://chat.example.com, or *"
+        )
+    return text
+
+
+def _origins(text: str) -> list[str]:
+    return [_origin(part) for part in _namespaces(text)]
+
+
+def _url(text: str) -> str:
+    if urlsplit(text).scheme not in ("http", "https"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an http or https URL, such as http://collector:4318")
+    return text.rstrip("/")
 
 
 def _namespaces(text: str) -> list[str]:
@@ -116,6 +151,38 @@ def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str]
         type=_positive(int),
         metavar="BYTES",
     )
+    flag(
+        "max-connections",
+        "Connections at the same time; with more, the one that has waited longest for a request is closed.",
+        type=_positive(int),
+        metavar="N",
+    )
+    flag(
+        "api-keys-dir",
+        "Folder of a mounted Secret whose entries hold the API keys, one a line; changes are noticed.",
+        shown="default: everyone may ask",
+        metavar="DIR",
+    )
+    flag(
+        "cors-origins",
+        "Origins, separated by commas, whose pages may ask; * means all.",
+        shown="default: none",
+        type=_origins,
+        metavar="ORIGINS",
+    )
+    flag(
+        "otlp-endpoint",
+        "Where spans go by OTLP over HTTP, without /v1/traces. OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry count too.",
+        shown="default: nowhere",
+        type=_url,
+        metavar="URL",
+    )
+    flag(
+        "trace-sample-percent",
+        "Share of the requests that are traced, of those whose client did not decide it.",
+        type=_percent,
+        metavar="PERCENT",
+    )
     flag("log-format", "json for machines, console for people.", type=_one_of("json", "console"), metavar="FORMAT")
     flag(
         "log-level",
@@ -123,6 +190,11 @@ def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str]
         type=_one_of(*_LEVELS),
         metavar="LEVEL",
     )
+
+
+def _opentelemetrys_endpoint(environ: Mapping[str, str]) -> str | None:
+    given = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
+    return _url(given) if given and environ.get("OTEL_SDK_DISABLED", "").lower() != "true" else None
 
 
 def from_arguments(arguments: argparse.Namespace, *, environ: Mapping[str, str] | None = None) -> Settings:
@@ -136,4 +208,6 @@ def from_arguments(arguments: argparse.Namespace, *, environ: Mapping[str, str] 
         else [n for part in given for n in part]
     )
     values["namespaces"] = tuple(dict.fromkeys(names))
+    values["cors_origins"] = tuple(dict.fromkeys(values["cors_origins"]))
+    values["otlp_endpoint"] = values["otlp_endpoint"] or _opentelemetrys_endpoint(environ)
     return Settings(**values)

@@ -12,6 +12,7 @@ from diffusion_worker.wire import FinishEvent
 from .dispatch import Failure
 from .metrics import Metrics, arm_labels
 from .routes import Model
+from .trace_context import TraceContext
 
 CLIENT_GONE = 499
 """Nobody reads it; nginx' code for a client that left, so that logs and metrics tell it from our failures."""
@@ -35,6 +36,7 @@ class Trace:
     request_id: str
     method: str
     path: str
+    context: TraceContext
     unique_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Clients may send the same request id twice; workers need it to be unique."""
     started: float = field(default_factory=time.monotonic)
@@ -42,9 +44,13 @@ class Trace:
     is_completion: bool = False
     model: Model | None = None
     arm: RouteArm | None = None
+    asked_at: float | None = None
+    """When the arm that answers was asked."""
     failures: list[Failure] = field(default_factory=list)
     first_text_at: float | None = None
     choices: int = 1
+    """Of all prompts."""
+    choices_per_prompt: int = 1
     finishes: list[FinishEvent] = field(default_factory=list)
     """One per choice that has ended."""
     broken: str | None = None
@@ -59,6 +65,16 @@ class Trace:
     def worker_request_id(self) -> str:
         """Greppable by request id, unique all the same."""
         return f"{self.request_id}.{self.unique_id[:8]}"
+
+    @property
+    def is_probe(self) -> bool:
+        """Asked every few seconds by machines, whatever happens here."""
+        return self.path in _PROBED
+
+    @property
+    def prompt_tokens(self) -> int:
+        """As the workers counted them; a prompt counts once, whatever the number of its choices."""
+        return sum(finish.prompt_tokens for finish in self.finishes) // self.choices_per_prompt
 
     @property
     def code(self) -> int:
@@ -78,13 +94,14 @@ class Trace:
         if len(self.finishes) == self.choices and not self.client_gone:
             metrics.duration_seconds.labels(*labels).observe(time.monotonic() - self.started)
             metrics.output_tokens.labels(*labels).inc(sum(finish.completion_tokens for finish in self.finishes))
-            metrics.prompt_tokens.labels(*labels).inc(self.finishes[0].prompt_tokens)
+            metrics.prompt_tokens.labels(*labels).inc(self.prompt_tokens)
 
     def log(self) -> None:
         """Write the access log's line."""
         seconds = time.monotonic() - self.started
         facts: dict[str, object] = {
             "request_id": self.request_id,
+            "trace_id": self.context.trace_id,
             "method": self.method,
             "path": self.path,
             "code": self.code,
@@ -98,12 +115,12 @@ class Trace:
             facts["first_text_seconds"] = round(self.first_text_at - self.started, 4)
         if self.finishes:
             facts["reason"] = ",".join(finish.reason for finish in self.finishes)
-            facts["prompt_tokens"] = self.finishes[0].prompt_tokens
+            facts["prompt_tokens"] = self.prompt_tokens
             for name in ("completion_tokens", "steps", "blocks"):
                 facts[name] = sum(getattr(finish, name) for finish in self.finishes)
         if self.failures:
             facts["failures"] = [f"{item.arm.role}: {item.reason}: {item.message}" for item in self.failures]
         if self.broken:
             facts["broken_off"] = self.broken
-        log = _log.debug if self.path in _PROBED and self.status == 200 else _log.info
+        log = _log.debug if self.is_probe and self.status == 200 else _log.info
         log("request", **facts)

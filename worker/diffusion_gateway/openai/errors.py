@@ -32,7 +32,10 @@ class ApiError(Exception):
 
     def headers(self) -> dict[str, str]:
         """Headers that go with the body."""
-        return {} if self.retry_after_seconds is None else {"retry-after": str(self.retry_after_seconds)}
+        headers = {"www-authenticate": "Bearer"} if self.status == 401 else {}
+        if self.retry_after_seconds is not None:
+            headers["retry-after"] = str(self.retry_after_seconds)
+        return headers
 
 
 def invalid_parameter(param: str, message: str, *, code: str = "invalid_value") -> ApiError:
@@ -48,6 +51,11 @@ def model_not_found(name: str) -> ApiError:
         code="model_not_found",
         param="model",
     )
+
+
+def invalid_api_key(message: str) -> ApiError:
+    """401. Never repeats what was sent."""
+    return ApiError(401, message, code="invalid_api_key")
 
 
 def overloaded(message: str) -> ApiError:

@@ -1,0 +1,146 @@
+"""Connections that say nothing, or too slowly: each is given a time, and the idle ones make room for newcomers.
+
+uvicorn limits neither how long the headers of a request may take nor how many connections there are, and waits for ever until a
+client has read what is left when it closes a connection.
+"""
+
+import asyncio
+import resource
+import time
+from typing import Any
+
+import structlog
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_SECONDS = 30.0
+"""From the connection, or from the first byte of the next request, to the end of the headers."""
+KEEP_ALIVE_SECONDS = 75
+"""Longer than usual clients and load balancers keep a connection, so that it is not closed under a request of theirs."""
+FAREWELL_SECONDS = 10.0
+"""From when we close a connection until the client has read what was left."""
+SOCKET_SEND_BYTES = 128 * 2**10
+"""The kernel would keep up to 4 MiB for each client that does not read."""
+_SWEEP_SECONDS = 1.0
+_SPARE_FILES = 512  # for pods, the API server and logs
+_log = structlog.get_logger()
+
+
+class Connections:
+    """All connections of one port."""
+
+    def __init__(
+        self,
+        *,
+        limit: int,
+        request_seconds: float = REQUEST_SECONDS,
+        keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
+        farewell_seconds: float = FAREWELL_SECONDS,
+    ) -> None:
+        """`limit`: connections at the same time."""
+        self.limit = limit
+        self._request_seconds = request_seconds
+        self._keep_alive_seconds = keep_alive_seconds
+        self._farewell_seconds = farewell_seconds
+        self._all: set[Connection] = set()
+        self._waiting: dict[Connection, None] = {}
+        """Without a request in work, those that are longest so first."""
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def protocol(self, *args: Any, **kwargs: Any) -> "Connection":
+        """What uvicorn makes for each connection."""
+        return Connection(self, *args, **kwargs)
+
+    def add(self, connection: "Connection") -> None:
+        """Take a newcomer in. If there are too many, the one that has waited longest for a request goes."""
+        self._all.add(connection)
+        if len(self._all) > self.limit:
+            oldest = next(iter(self._waiting), connection)
+            oldest.transport.abort()
+        if not connection.transport.is_closing():
+            self._waiting[connection] = None
+
+    def remove(self, connection: "Connection") -> None:
+        """It is closed."""
+        self._all.discard(connection)
+        self._waiting.pop(connection, None)
+
+    def note(self, connection: "Connection") -> None:
+        """Something has happened on it."""
+        if connection.in_work:
+            self._waiting.pop(connection, None)
+        else:
+            self._waiting.setdefault(connection)
+
+    async def sweep(self) -> None:
+        """Close what has had its time. Runs until it is cancelled."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = time.monotonic()
+            for connection in [each for each in self._all if self._is_over(each, now)]:
+                connection.transport.abort()
+
+    def _is_over(self, connection: "Connection", now: float) -> bool:
+        if connection.transport.is_closing():
+            connection.closing_since = connection.closing_since or now
+            return now - connection.closing_since > self._farewell_seconds
+        if connection.in_work:
+            return False
+        seconds = self._request_seconds if connection.expects_headers else self._keep_alive_seconds
+        return now - connection.waits_since > seconds
+
+
+class Connection(H11Protocol):
+    """uvicorn's, which tells what it waits for and since when."""
+
+    def __init__(self, connections: Connections, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._watch = connections
+        self.waits_since = time.monotonic()
+        self.expects_headers = True
+        """A request has begun to arrive, or is due because the connection is new."""
+        self.closing_since: float | None = None
+
+    @property
+    def in_work(self) -> bool:
+        """A request is being answered, which has a deadline of its own."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """asyncio."""
+        super().connection_made(transport)
+        self._watch.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio."""
+        self._watch.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """asyncio."""
+        if not self.in_work and not self.expects_headers:
+            self.expects_headers, self.waits_since = True, time.monotonic()
+        super().data_received(data)
+        self._watch.note(self)
+
+    def on_response_complete(self) -> None:
+        """uvicorn."""
+        self.expects_headers, self.waits_since = False, time.monotonic()
+        super().on_response_complete()
+        self._watch.note(self)
+
+
+def allowed_connections(wanted: int) -> int:
+    """As many as wanted, or as the process may open. Asks the kernel for as many files as the process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _SPARE_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    if raised == needed:
+        return wanted
+    allowed = max(raised - _SPARE_FILES, raised // 2)
+    _log.warning("fewer connections than wanted: the process may not open more files", wanted=wanted, allowed=allowed)
+    return allowed
