@@ -8,7 +8,7 @@ from typing import Any
 
 from diffusion_worker.engine import Engine, Handle
 from diffusion_worker.engine.runner import Runner
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, GenerateRequest
 
 PATIENCE_SECONDS = 60.0  # until a test gives up; nothing here takes a second on an idle machine
 
@@ -17,12 +17,16 @@ PATIENCE_SECONDS = 60.0  # until a test gives up; nothing here takes a second on
 class Answer:
     """Events of one request, in order."""
 
+    events: list[BlockEvent | DraftEvent | FinishEvent | ErrorEvent] = field(default_factory=list)
     blocks: list[BlockEvent] = field(default_factory=list)
     ends: list[FinishEvent | ErrorEvent] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def take(self, event: BlockEvent | FinishEvent | ErrorEvent) -> None:
+    def take(self, event: BlockEvent | DraftEvent | FinishEvent | ErrorEvent) -> None:
         """The request's `emit`."""
+        self.events.append(event)
+        if isinstance(event, DraftEvent):
+            return
         if isinstance(event, BlockEvent):
             assert not self.ends, "an event came after the last one"
             self.blocks.append(event)

@@ -13,6 +13,7 @@ from diffusion_worker.triton.delivery import Delivery, Stream
 from diffusion_worker.triton.metrics import WorkerMetrics
 from diffusion_worker.wire import (
     BlockEvent,
+    DraftEvent,
     ErrorEvent,
     FinishEvent,
     GenerateRequest,
@@ -149,6 +150,42 @@ def test_events_come_in_order_and_are_counted(
     wait_until(lambda: metrics["dlm_requests_total", "stop"] == 1)
     assert metrics["dlm_time_to_first_block_seconds", None] == 1
     assert metrics["dlm_requests_total", "cancelled"] == 0
+
+
+def test_a_draft_is_dropped_while_an_event_before_it_is_not_out(backend: Backend, engine: FakeEngine) -> None:
+    class Slow(FakeSender):
+        def send(self, event: Any, *, final: bool) -> None:
+            sending.set()
+            assert go_on.wait(20)
+            super().send(event, final=final)
+
+    sending, go_on, sender = threading.Event(), threading.Event(), Slow()
+    backend.accept(payload("a"), sender)
+    emit = engine.rows["a"]
+    emit(BLOCK)
+    assert sending.wait(20)
+    for step in range(100):
+        emit(DraftEvent(index=1, step=step + 1, text="late"))
+    go_on.set()
+    wait_until(lambda: sender.sent == [BLOCK])
+    wait_until(lambda: next(iter(backend._delivery._streams)).delivered == 1)
+    draft = DraftEvent(index=1, step=101, text="in time")
+    emit(draft)
+    emit(FINISH)
+    assert sender.ended.wait(20)
+    assert sender.sent == [BLOCK, draft, FINISH]
+
+
+def test_a_draft_is_no_first_block(
+    backend: Backend, engine: FakeEngine, metrics: dict[tuple[str, str | None], float]
+) -> None:
+    sender = FakeSender()
+    backend.accept(payload("a"), sender)
+    engine.rows["a"](DraftEvent(index=0, step=1, text="a"))
+    engine.rows["a"](ErrorEvent(code="engine_error", message="broken"))
+    assert sender.ended.wait(20)
+    wait_until(lambda: metrics["dlm_requests_total", "failed"] == 1)
+    assert metrics["dlm_time_to_first_block_seconds", None] == 0
 
 
 def test_a_request_waits_until_a_slot_is_free(backend: Backend, engine: FakeEngine) -> None:

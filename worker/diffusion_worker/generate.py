@@ -8,7 +8,7 @@ from diffusion_worker.config import EngineConfig
 from diffusion_worker.engine import Engine
 from diffusion_worker.offline.errors import OfflineError
 from diffusion_worker.offline.run import start
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest, Message
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, GenerateRequest, Message
 
 _ALIVE_SECONDS = 1.0
 
@@ -23,7 +23,7 @@ def generate(prompt: str, *, chat: bool, config: EngineConfig, fields: dict[str,
         | ({"messages": [Message(role="user", content=prompt)]} if chat else {"prompt": prompt})
     )
     engine = start(config)
-    events: queue.SimpleQueue[BlockEvent | FinishEvent | ErrorEvent] = queue.SimpleQueue()
+    events: queue.SimpleQueue[BlockEvent | DraftEvent | FinishEvent | ErrorEvent] = queue.SimpleQueue()
     handle = engine.submit(request, events.put)
     try:
         _print_answer(events, engine)
@@ -32,7 +32,9 @@ def generate(prompt: str, *, chat: bool, config: EngineConfig, fields: dict[str,
         engine.close()
 
 
-def _print_answer(events: "queue.SimpleQueue[BlockEvent | FinishEvent | ErrorEvent]", engine: Engine) -> None:
+def _print_answer(
+    events: "queue.SimpleQueue[BlockEvent | DraftEvent | FinishEvent | ErrorEvent]", engine: Engine
+) -> None:
     while True:
         try:
             event = events.get(timeout=_ALIVE_SECONDS)

@@ -70,6 +70,7 @@ def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Ro
         settings=settings,
         shifts=LogitShifts.of(request),
         logprobs=request.logprobs,
+        drafts=request.drafts,
         pending=list(prompt_token_ids),
     )
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from diffusion_worker.engine.observer import Observer, outcome_of
 from diffusion_worker.engine.row import Row, tell
-from diffusion_worker.engine.runner import Commit, Runner
+from diffusion_worker.engine.runner import Commit, Draft, Runner
 from diffusion_worker.quality import degeneration
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent
 
 _NON_FINITE = ErrorEvent(
     code="non_finite",
@@ -68,8 +68,20 @@ class Batch:
             self._observer.pass_done(done)
         for row in result.non_finite:
             self.end(row, _NON_FINITE)
+        for draft in result.drafts:
+            self._show(draft)
         for commit in result.commits:
             self._commit(commit)
+
+    def _show(self, draft: Draft) -> None:
+        row = draft.row
+        try:
+            text = row.output.preview(draft.token_ids)
+        except Exception:  # noqa: BLE001 - a draft is not worth its row
+            _log.exception("a draft of request %s could not be made", row.request_id)
+            return
+        if not tell(row.emit, DraftEvent(index=row.blocks, step=draft.step, text=text), request_id=row.request_id):
+            row.cancelled = True
 
     def _commit(self, commit: Commit) -> None:
         row = commit.row

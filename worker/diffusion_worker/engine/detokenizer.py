@@ -39,6 +39,10 @@ class Detokenizer:
             del self._window[self._context :]
         return piece
 
+    def preview(self, token_ids: Sequence[int]) -> str:
+        """What `push` would return, and without an unfinished character at the end. Nothing is taken in."""
+        return self._tokenizer.decode([*self._window, *token_ids]).rstrip(_REPLACEMENT)[self._emitted :]
+
     def flush(self) -> str:
         """What is left at the end: the replacement character for bytes that never became one."""
         return self._tokenizer.decode(self._window)[self._emitted :]

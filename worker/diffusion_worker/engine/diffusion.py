@@ -7,17 +7,18 @@ from dataclasses import dataclass
 import torch
 
 from diffusion_worker.config import SamplerConfig, SamplerName
+from diffusion_worker.engine import drafts
 from diffusion_worker.engine.base import CanvasRunner
 from diffusion_worker.engine.canvas import Canvas, Canvases, CanvasState
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import Commit, StepResult
+from diffusion_worker.engine.runner import Commit, Draft, StepResult
 from diffusion_worker.engine.slots import Slots, in_slot_order, prefill_chunks, slot_of
 from diffusion_worker.engine.transition import Step, StepPlan, advance
 from diffusion_worker.models.diffusion import DiffusionModel
 from diffusion_worker.samplers.capabilities import UNIFORM_NOISE_SAMPLERS
 from diffusion_worker.samplers.categorical import predict, sample
-from diffusion_worker.samplers.guidance import guided
+from diffusion_worker.samplers.guidance import guide
 from diffusion_worker.samplers.randomness import Stream, integers, row_key, uniforms
 from diffusion_worker.samplers.schedules import settled_time
 from diffusion_worker.samplers.settings import Settings
@@ -143,7 +144,8 @@ class DiffusionRunner(CanvasRunner):
         )
         scales = torch.tensor([batch.settings[i].guidance_scale for i in again], device=logits.device)
         conditional, unconditional = logits[: len(slots)], logits[len(slots) :]
-        conditional[again] = guided(conditional[again], unconditional, guidance_scale=scales)
+        for i, without_prompt, scale in zip(again, unconditional, scales, strict=True):
+            guide(conditional[i], without_prompt, guidance_scale=scale)
         return conditional
 
     def _next_soft_embedding(self, plan: StepPlan, state: CanvasState, probs: torch.Tensor) -> torch.Tensor:
@@ -153,7 +155,7 @@ class DiffusionRunner(CanvasRunner):
             return self._model.soft_embedding(probs)
         kept = state.soft_embedding.clone()
         if going_on:
-            kept[going_on] = self._model.soft_embedding(probs[going_on])
+            kept[going_on] = self._model.soft_embedding([probs[i] for i in going_on])
         return kept
 
     def _keys(self, batch: "_Batch", stream: Stream, *, step_offset: int = 0) -> torch.Tensor:
@@ -238,4 +240,6 @@ def _conclude(batch: _Batch, plan: StepPlan, seen: _Report) -> StepResult:
                 unchanged_steps=unchanged_steps,
                 looks_like=settled_time(changed=changed / seen.best.shape[1], mean_entropy=mean_entropy),
             )
+            if row.drafts and drafts.is_due(steps, planned_steps=settings.max_denoising_steps):
+                result.drafts.append(Draft(row, seen.best[i].tolist(), step=steps))
     return result

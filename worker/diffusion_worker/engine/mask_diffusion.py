@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 
 from diffusion_worker.config import MaskCache, SamplerConfig, SamplerName, SamplerSettings
+from diffusion_worker.engine import drafts
 from diffusion_worker.engine.base import CanvasRunner
 from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.engine.masked_answer import MaskedAnswer
 from diffusion_worker.engine.masked_batch import MaskedBatch, Seen
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
-from diffusion_worker.engine.runner import Commit, StepResult
+from diffusion_worker.engine.runner import Commit, Draft, StepResult
 from diffusion_worker.engine.slots import PREFILL_CHUNK
 from diffusion_worker.models.mask_diffusion import MaskModel
 from diffusion_worker.samplers import low_confidence
 from diffusion_worker.samplers.capabilities import MASK_SAMPLERS
 from diffusion_worker.samplers.categorical import predict, sample
-from diffusion_worker.samplers.guidance import guided
+from diffusion_worker.samplers.guidance import guide
 from diffusion_worker.samplers.quota import quota
 
 DEFAULTS = SamplerSettings(
@@ -132,17 +133,28 @@ class MaskDiffusionRunner(CanvasRunner):
     ) -> torch.Tensor:
         """Token, confidence and entropy, float64 [P, 3], of the masks `at`, which have `hidden` [P, d]."""
         row = batch.row_of[at]
-        logits = self._model.logits(hidden)
-        guide = (batch.guidance_scale[row] > 0).nonzero()[:, 0]
-        if len(guide) > 0:
-            without_prompt = self._model.logits(unconditional[guide])
-            scales = batch.guidance_scale[row[guide]]
-            logits[guide] = guided(logits[guide, None], without_prompt[:, None], guidance_scale=scales)[:, 0]
+        logits = self._logits(hidden, unconditional, guidance_scale=batch.guidance_scale[row])
         logits[:, self._model.mask_token_id] = -torch.inf  # what is decided is text
         prediction = predict(logits[:, None].clone(), batch.plan.temperature[row])  # it overwrites what it gets
         x_0 = sample(prediction, u=batch.u[at, None], top_p=batch.plan.top_p[row], greedy=batch.plan.greedy[row])
         confidence = low_confidence.confidence(logits[:, None], x_0)
         return torch.cat([x_0.double(), confidence.double(), prediction.entropy.double()], dim=1)
+
+    def _logits(
+        self, hidden: torch.Tensor, unconditional: torch.Tensor, *, guidance_scale: torch.Tensor
+    ) -> torch.Tensor:
+        """Logits [P, V] with the guidance of each position, `guidance_scale` [P]."""
+        logits = self._model.logits(hidden)
+        with_guidance = guidance_scale.nonzero()[:, 0]
+        if len(with_guidance) > 0:
+            conditional = logits[with_guidance]
+            guide(
+                conditional,
+                self._model.logits(unconditional[with_guidance]),
+                guidance_scale=guidance_scale[with_guidance, None],
+            )
+            logits[with_guidance] = conditional
+        return logits
 
     def _hidden(self, batch: MaskedBatch, rows: Iterable[int], *, conditional: bool) -> torch.Tensor:
         """Hidden states [M, d] that predict the masks of some rows, in their order."""
@@ -176,14 +188,16 @@ class MaskDiffusionRunner(CanvasRunner):
                 continue
             tokens = {at: int(seen.token_ids[i, at]) for at in taken[i].nonzero()[:, 0].tolist()}
             answer.block = batch.blocks[i].unmasked(tokens)
-            answer.row.canvas = Canvas(
-                index=canvas.index, step=canvas.step + 1, time_index=batch.plan.next_time_index[i]
-            )
+            steps = canvas.step + 1
+            answer.row.canvas = Canvas(index=canvas.index, step=steps, time_index=batch.plan.next_time_index[i])
             committed = answer.block.answer(self.eos_token_ids)
             if committed is not None:
                 answer.commit(committed)
                 answer.row.canvas = None
-                result.commits.append(Commit(answer.row, committed, steps=canvas.step + 1))
+                result.commits.append(Commit(answer.row, committed, steps=steps))
+            elif answer.row.drafts and drafts.is_due(steps, planned_steps=batch.settings[i].max_denoising_steps):
+                guess = answer.block.filled(seen.token_ids[i].tolist())
+                result.drafts.append(Draft(answer.row, guess, step=steps))
         return result
 
 

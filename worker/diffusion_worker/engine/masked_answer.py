@@ -1,6 +1,6 @@
 """Where the answer of a mask-model row stands between two steps."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from diffusion_worker.engine.row import Row
@@ -22,6 +22,13 @@ class MaskedBlock:
             token_ids=[token_ids.get(at, old) for at, old in enumerate(self.token_ids)],
             is_masked=[masked and at not in token_ids for at, masked in enumerate(self.is_masked)],
         )
+
+    def filled(self, token_ids: Sequence[int]) -> list[int]:
+        """The tokens that are decided, and these where there still are masks."""
+        return [
+            guess if masked else token_id
+            for token_id, masked, guess in zip(self.token_ids, self.is_masked, token_ids, strict=False)
+        ]
 
     def answer(self, eos_token_ids: Collection[int]) -> list[int] | None:
         """What can be committed: all of it, or what ends at an EOS, once no mask is left there; None before."""

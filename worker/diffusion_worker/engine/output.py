@@ -40,16 +40,7 @@ class Output:
 
     def push(self, token_ids: Sequence[int]) -> BlockText:
         """Take the tokens of a block in; those after the end of the answer are dropped."""
-        kept: list[int] = []
-        finish: Literal["stop", "length"] | None = None
-        for token_id in token_ids:
-            if token_id in self._eos_token_ids:
-                finish = "stop"
-                break
-            kept.append(token_id)
-            if self.tokens + len(kept) == self._max_tokens:
-                finish = "length"
-                break
+        kept, finish = self._up_to_the_end(token_ids)
         text, used, stopped = self._text_of(kept)
         self.token_ids += kept[:used]
         if stopped:
@@ -58,6 +49,23 @@ class Output:
             rest, stopped = self._rest()
             return BlockText(text + rest, used, "stop" if stopped else finish)
         return BlockText(text, used, None)
+
+    def preview(self, token_ids: Sequence[int]) -> str:
+        """The text that a block of these tokens would add, as far as it can be told. Nothing is taken in."""
+        kept, _ = self._up_to_the_end(token_ids)
+        text = self._detokenizer.preview(kept)
+        return text if self._matcher is None else self._matcher.preview(text)
+
+    def _up_to_the_end(self, token_ids: Sequence[int]) -> tuple[list[int], Literal["stop", "length"] | None]:
+        """The tokens that belong to the answer, and what ends it there."""
+        kept: list[int] = []
+        for token_id in token_ids:
+            if token_id in self._eos_token_ids:
+                return kept, "stop"
+            kept.append(token_id)
+            if self.tokens + len(kept) == self._max_tokens:
+                return kept, "length"
+        return kept, None
 
     def _text_of(self, token_ids: list[int]) -> tuple[str, int, bool]:
         """Text that may go out, how many tokens were used for it, and whether a stop string ended it."""

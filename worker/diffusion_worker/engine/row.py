@@ -10,11 +10,11 @@ from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.engine.output import Output
 from diffusion_worker.engine.penalties import LogitShifts
 from diffusion_worker.samplers.settings import Settings
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
 
-Emit = Callable[[BlockEvent | FinishEvent | ErrorEvent], None]
+Emit = Callable[[BlockEvent | DraftEvent | FinishEvent | ErrorEvent], None]
 EmitScore = Callable[[ScoreEvent | ErrorEvent], None]
-E = TypeVar("E", bound=BlockEvent | FinishEvent | ScoreEvent | ErrorEvent)
+E = TypeVar("E", bound=BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent)
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ class Row:
     settings: Settings | None = None  # of a diffusion row
     shifts: LogitShifts | None = None  # penalties and biases; None: the request asks for none
     logprobs: int | None = None  # alternatives per token; None: the request asks for no log-probabilities
+    drafts: bool = False  # show its canvas in work
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
     cancelled: bool = False

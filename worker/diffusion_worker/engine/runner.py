@@ -40,11 +40,21 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class Draft:
+    """What a row's canvas would be if it ended now. Only of rows that ask for drafts, and only when one is due."""
+
+    row: Row
+    token_ids: list[int]
+    step: int  # denoising steps that it has had
+
+
+@dataclass(frozen=True)
 class StepResult:
     """What one step did. A row may be in no list: its canvas is not done yet."""
 
     passes: list[Pass]
     commits: list[Commit] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
     non_finite: list[Row] = field(
         default_factory=list
     )  # whose logits were NaN or Inf, while their neighbours' were fine

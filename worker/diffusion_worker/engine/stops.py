@@ -13,19 +13,28 @@ class StopMatcher:
     def push(self, text: str) -> tuple[str, bool]:
         """Text that may go out, and whether a stop string was completed. The stop string itself never goes out."""
         text = self._held + text
-        found = [(at + len(stop), at) for stop in self._stops if (at := text.find(stop)) >= 0]
-        if found:
+        start = self._start_of_stop(text)
+        if start is not None:
             self._held = ""
-            _, start = min(found)  # the first to be completed, as if the text had come letter by letter
             return text[:start], True
         held = max((_overlap(text, stop) for stop in self._stops), default=0)
         self._held = text[len(text) - held :]
         return text[: len(text) - held], False
 
+    def preview(self, text: str) -> str:
+        """What is held and `text`, up to a stop string. Nothing is taken in, and nothing held back."""
+        text = self._held + text
+        return text[: self._start_of_stop(text)]
+
     def flush(self) -> str:
         """What was held back; at the end it is ordinary text."""
         held, self._held = self._held, ""
         return held
+
+    def _start_of_stop(self, text: str) -> int | None:
+        """Where the stop string begins that is completed first, as if the text had come letter by letter."""
+        found = [(at + len(stop), at) for stop in self._stops if (at := text.find(stop)) >= 0]
+        return min(found)[1] if found else None
 
 
 def _overlap(text: str, stop: str) -> int:

@@ -12,7 +12,7 @@ from diffusion_worker.offline.errors import OfflineError, explained
 from diffusion_worker.offline.jsonl import JsonObject, Line, Results, read_lines
 from diffusion_worker.offline.progress import Progress
 from diffusion_worker.offline.run import Emit, Event, do_all, failure, is_final
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest, TokenLikelihood
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, GenerateRequest, TokenLikelihood
 
 _AHEAD = 2
 
@@ -55,6 +55,8 @@ class _Answer:
             case BlockEvent():
                 self._text.append(event.text)
                 self._logprobs += event.logprobs or ()
+                return None
+            case DraftEvent():
                 return None
             case FinishEvent():
                 result: JsonObject = {"text": "".join(self._text), "finish_reason": event.reason}

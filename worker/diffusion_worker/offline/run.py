@@ -12,9 +12,9 @@ from diffusion_worker.offline.errors import OfflineError
 from diffusion_worker.offline.jsonl import JsonObject, Results
 from diffusion_worker.offline.progress import Progress
 from diffusion_worker.samplers.errors import SamplerError
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
 
-Event = BlockEvent | FinishEvent | ScoreEvent | ErrorEvent
+Event = BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent
 Emit = Callable[[Event], None]
 _ALIVE_SECONDS = 1.0
 

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from diffusion_worker.engine import Handle, Pass, RowOutcome
 from diffusion_worker.triton.metrics import WorkerMetrics
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
 
-Event = BlockEvent | FinishEvent | ScoreEvent | ErrorEvent
+Event = BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent
 
 _POLL_SECONDS = 0.05  # how often running requests are asked whether their client is still there
 
@@ -45,6 +45,8 @@ class Stream:
     handle: Handle | None = None
     cancelled: bool = False
     has_block: bool = False
+    emitted: int = 0  # events that the engine has given
+    delivered: int = 0  # and those of them that are out
 
 
 class Delivery:
@@ -69,7 +71,14 @@ class Delivery:
     def open(self, stream: Stream) -> Callable[[Event], None]:
         """Take a stream in; returns what the engine calls for each of its events."""
         self._jobs.put(lambda: self._opened(stream))
-        return lambda event: self._jobs.put(lambda: self._deliver(stream, event))
+        return partial(self._take, stream)
+
+    def _take(self, stream: Stream, event: Event) -> None:
+        """Queue an event of the engine; a draft only when everything before it is out."""
+        if isinstance(event, DraftEvent) and stream.emitted != stream.delivered:
+            return
+        stream.emitted += 1
+        self._jobs.put(lambda: self._deliver(stream, event))
 
     def refuse(self, stream: Stream, event: ErrorEvent) -> None:
         """End a stream that was never opened."""
@@ -123,8 +132,9 @@ class Delivery:
             self._do(partial(_cancel_if_gone, stream))
 
     def _deliver(self, stream: Stream, event: Event) -> None:
-        if isinstance(event, BlockEvent):
-            self._deliver_block(stream, event)
+        if isinstance(event, BlockEvent | DraftEvent):
+            self._deliver_part(stream, event)
+            stream.delivered += 1
             return
         self._streams.discard(stream)
         try:
@@ -137,16 +147,16 @@ class Delivery:
     def _show_rows(self) -> None:
         self._metrics.rows_in_flight(sum(not stream.is_score for stream in self._streams))
 
-    def _deliver_block(self, stream: Stream, block: BlockEvent) -> None:
+    def _deliver_part(self, stream: Stream, part: BlockEvent | DraftEvent) -> None:
         if stream.sender is None or stream.cancelled:
             return
         try:
-            stream.sender.send(block, final=False)
+            stream.sender.send(part, final=False)
         except Exception:  # noqa: BLE001 (Triton raises its own and others)
-            _log.exception("request %s is cancelled: a block could not be sent", stream.request_id)
+            _log.exception("request %s is cancelled: a %s could not be sent", stream.request_id, part.type)
             stream.cancelled = True
             return
-        if not stream.has_block:
+        if isinstance(part, BlockEvent) and not stream.has_block:
             stream.has_block = True
             self._metrics.first_block(time.monotonic() - stream.arrived)
 

@@ -18,6 +18,7 @@ from diffusion_worker.wire import (
     EVENT_TENSOR,
     REQUEST_TENSOR,
     BlockEvent,
+    DraftEvent,
     ErrorEvent,
     FinishEvent,
     ScoreEvent,
@@ -76,7 +77,7 @@ class TritonSender:
     def __init__(self, sender: Any) -> None:
         self._sender = sender
 
-    def send(self, event: BlockEvent | FinishEvent | ScoreEvent | ErrorEvent, *, final: bool) -> None:
+    def send(self, event: BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent, *, final: bool) -> None:
         """One response with the event's JSON. The final flag must be on a response with data: alone, clients miss it."""
         data = np.array([[encode_event(event)]], dtype=np.object_)
         response = pb_utils.InferenceResponse([pb_utils.Tensor(EVENT_TENSOR, data)])
