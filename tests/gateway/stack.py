@@ -136,7 +136,7 @@ class Stack:
 
     def arm_metric(self, name: str, arm: Arm, **labels: str) -> float:
         return self.metric(
-            name, namespace="default", model="story", arm=arm.role, revision=arm.revision, kind=arm.kind, **labels
+            name, model_namespace="default", model="story", arm=arm.role, revision=arm.revision, kind=arm.kind, **labels
         )
 
 

@@ -140,4 +140,4 @@ async def test_metrics_count_the_answer_on_its_arm(stack: Stack) -> None:
     assert stack.arm_metric("request_duration_seconds_count", arm) == 2
     assert stack.metric("requests_in_flight") == 0
     text = (await stack.http.get("/metrics")).text
-    assert 'diffusion_gateway_routes_generation{model="story",namespace="default"} 1.0' in text
+    assert 'diffusion_gateway_routes_generation{model="story",model_namespace="default"} 1.0' in text

@@ -39,7 +39,7 @@ async def test_short_outputs_go_to_ar_and_are_counted(stack: Stack) -> None:
     assert await arm_of(stack, max_tokens=15) == "fallback"
     assert await arm_of(stack, max_tokens=16) == "stable"
     assert await arm_of(stack) == "stable"
-    assert stack.metric("ruled_requests_total", namespace="default", model="story", rule="short_output") == 1
+    assert stack.metric("ruled_requests_total", model_namespace="default", model="story", rule="short_output") == 1
 
 
 async def test_what_only_ar_can_honour_goes_to_ar_and_is_counted(stack: Stack) -> None:
@@ -49,7 +49,7 @@ async def test_what_only_ar_can_honour_goes_to_ar_and_is_counted(stack: Stack) -
     assert await arm_of(stack, logprobs=0) == "fallback"
     assert await arm_of(stack, presence_penalty=0) == "stable"
     assert ar.pods[0].requests[0].presence_penalty == 0.5
-    assert stack.metric("ruled_requests_total", namespace="default", model="story", rule="autoregressive_only") == 2
+    assert stack.metric("ruled_requests_total", model_namespace="default", model="story", rule="autoregressive_only") == 2
 
 
 async def test_what_only_ar_can_honour_is_refused_where_there_is_no_ar(stack: Stack) -> None:

@@ -11,6 +11,7 @@ from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEven
 
 from .openai.errors import ApiError
 from .reasons import Reason, WorkerError
+from .tally import Tally
 from .triton import EventStream
 
 _CLIENTS_NAMES = {"prompt_token_ids": "prompt"}
@@ -31,15 +32,16 @@ class Timer:
 class Choice:
     """One row that speaks. Read `events` once; `close` must follow, whatever happens."""
 
-    def __init__(self, *, stream: EventStream, timer: Timer) -> None:
-        self.first_text_at: float | None = None
-        """On the dispatcher's clock."""
+    def __init__(self, *, stream: EventStream, timer: Timer, count: Callable[[Tally], None]) -> None:
+        """`count` is told once the row has ended by itself, whether or not its text is good enough to be sent."""
+        self.tally = Tally()
         self._stream = stream
         self._timer = timer
-        self._ahead: deque[BlockEvent | FinishEvent] = deque()
+        self._count = count
+        self._ahead: deque[BlockEvent | DraftEvent | FinishEvent] = deque()
 
-    async def events(self) -> AsyncIterator[BlockEvent | FinishEvent]:
-        """Blocks, then one `FinishEvent`.
+    async def events(self) -> AsyncIterator[BlockEvent | DraftEvent | FinishEvent]:
+        """Blocks, and drafts between them, then one `FinishEvent`.
 
         Raises:
             WorkerError: the worker stopped in the middle.
@@ -63,16 +65,18 @@ class Choice:
             event = await self._next(wait_seconds=None)
             self._ahead.append(event)
 
-    async def _next(self, *, wait_seconds: float | None) -> BlockEvent | FinishEvent:
+    async def _next(self, *, wait_seconds: float | None) -> BlockEvent | DraftEvent | FinishEvent:
         event = await self._stream.next(timeout_seconds=self._timer.wait(wait_seconds))
-        if isinstance(event, DraftEvent):
-            raise WorkerError(Reason.ENGINE_ERROR, "the worker sent a draft, which nobody asked for")
         if isinstance(event, ErrorEvent):
             raise _refusal(event)
         if isinstance(event, ScoreEvent):
             raise WorkerError(Reason.ENGINE_ERROR, "the worker sent a score, which nobody asked for")
-        if self.first_text_at is None and isinstance(event, BlockEvent) and event.text:
-            self.first_text_at = self._timer.clock()
+        if isinstance(event, DraftEvent):
+            return event
+        self.tally.add(event, now=self._timer.clock())
+        if isinstance(event, FinishEvent):
+            self.tally.ended_at, self.tally.held_up = self._stream.ended_at, self._stream.held_up
+            self._count(self.tally)
         return event
 
     def close(self) -> None:
@@ -92,9 +96,10 @@ class Answer:
     @property
     def first_text_at(self) -> float | None:
         """On the dispatcher's clock."""
-        return min((each.first_text_at for each in self._choices if each.first_text_at is not None), default=None)
+        texts = (choice.tally.first_text_at for choice in self._choices)
+        return min((each for each in texts if each is not None), default=None)
 
-    async def events(self) -> AsyncIterator[tuple[int, BlockEvent | FinishEvent]]:
+    async def events(self) -> AsyncIterator[tuple[int, BlockEvent | DraftEvent | FinishEvent]]:
         """Events with the number of their choice, as they come: of each choice blocks, then one `FinishEvent`.
 
         Raises:
@@ -106,10 +111,10 @@ class Answer:
             return
         streams = [choice.events() for choice in self._choices]
 
-        async def next_of(index: int) -> tuple[int, BlockEvent | FinishEvent | None]:
+        async def next_of(index: int) -> tuple[int, BlockEvent | DraftEvent | FinishEvent | None]:
             return index, await anext(streams[index], None)
 
-        done: set[asyncio.Task[tuple[int, BlockEvent | FinishEvent | None]]] = set()
+        done: set[asyncio.Task[tuple[int, BlockEvent | DraftEvent | FinishEvent | None]]] = set()
         waiting = {asyncio.ensure_future(next_of(index)) for index in range(len(streams))}
         try:
             while waiting:

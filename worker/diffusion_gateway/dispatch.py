@@ -7,6 +7,7 @@ continue a text that it did not write.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from diffusion_operator.api.status import ArmKind, ArmRole, RouteArm
 from diffusion_worker.wire import GenerateRequest
@@ -17,6 +18,7 @@ from .openai.errors import ApiError, invalid_parameter, overloaded, unavailable
 from .pool import WorkerPool
 from .reasons import Reason, WorkerError
 from .routes import Model, Plan, Random, Table, plan
+from .tally import Tally
 from .workload import Workload
 
 _PODS_PER_ARM = 2
@@ -98,16 +100,18 @@ class Dispatcher:
             autoregressive_only=bool(question.autoregressive_only),
         )
         if chosen.rule is not None:
-            self._metrics.ruled.labels(model.namespace, model.name, chosen.rule).inc()
+            self._metrics.requests.count_ruled(model, chosen.rule)
         for arm in chosen.arms:
             last = arm is chosen.arms[-1]
             asked_at = self._clock()
+            self._metrics.arms.count_asked(model, arm)
             try:
                 return await self._ask_arm(question, arm, wait_seconds=None if last else model.wait_seconds)
             except WorkerError as error:
                 failures.append(Failure(arm, error.reason, error.message, asked_at=asked_at, failed_at=self._clock()))
+                self._metrics.arms.count_failed(model, arm, error.reason)
                 if not last:
-                    self._metrics.count_fallback(model, arm, error.reason)
+                    self._metrics.arms.count_fallback(model, arm, error.reason)
         raise _exhausted(question, chosen, failures)
 
     async def _ask_arm(self, question: Question, arm: RouteArm, *, wait_seconds: float | None) -> Answer:
@@ -122,27 +126,35 @@ class Dispatcher:
     ) -> Choice:
         targets = self._pool.by_load(question.table.targets(question.model, arm))[:_PODS_PER_ARM]
         problem = WorkerError(Reason.NO_READY_POD, "no pod is ready")
+        count = partial(self._metrics.answers.count, question.model, arm, asked_at=self._clock())
         for target in targets:
             try:
-                return await self._ask_pod(question, request, arm, target, wait_seconds=wait_seconds)
+                return await self._ask_pod(question, request, arm, target, count=count, wait_seconds=wait_seconds)
             except WorkerError as error:
                 problem = error
                 if error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT):
                     self._pool.mark_failed(target)
-                self._metrics.count_failure(question.model, arm, error.reason)
+                self._metrics.arms.count_failure(question.model, arm, error.reason)
                 # Only a pod that is gone says nothing about its neighbour, and costs no time.
                 if error.reason != Reason.UNAVAILABLE:
                     break
         if not targets:
-            self._metrics.count_failure(question.model, arm, problem.reason)
+            self._metrics.arms.count_failure(question.model, arm, problem.reason)
         raise problem
 
     async def _ask_pod(
-        self, question: Question, request: GenerateRequest, arm: RouteArm, target: str, *, wait_seconds: float | None
+        self,
+        question: Question,
+        request: GenerateRequest,
+        arm: RouteArm,
+        target: str,
+        *,
+        count: Callable[[Tally], None],
+        wait_seconds: float | None,
     ) -> Choice:
         timer = Timer(self._clock, self._silence_seconds, question.deadline)
         stream = self._pool.open(target, request, revision=arm.revision, traceparent=question.traceparent)
-        choice = Choice(stream=stream, timer=timer)
+        choice = Choice(stream=stream, timer=timer, count=count)
         try:
             await choice.read_ahead(whole=question.whole, wait_seconds=wait_seconds)
         except BaseException:

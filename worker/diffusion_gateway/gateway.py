@@ -58,7 +58,7 @@ class Gateway:
             raise overloaded(f"{self._in_flight} requests are in flight here, which is the limit; try again later.")
         self._in_flight += 1
         trace.admitted = True
-        self.metrics.in_flight.set(self._in_flight)
+        self.metrics.requests.in_flight.set(self._in_flight)
 
     def hold(self, trace: Trace, size: int) -> None:
         """Count bytes of a completion's body in. Raises `ApiError` (429) when the bodies in flight are too large together."""
@@ -75,7 +75,7 @@ class Gateway:
         self._held_bytes -= trace.held_bytes
         if trace.admitted:
             self._in_flight -= 1
-            self.metrics.in_flight.set(self._in_flight)
+            self.metrics.requests.in_flight.set(self._in_flight)
         if trace.is_completion:
             trace.count(self.metrics)
         trace.log()

@@ -94,7 +94,7 @@ class WorkerPool:
         pod = self._pods.get(target)
         if pod is None:
             pod = self._pods[target] = _Pod(InferenceServerClient(target, channel_args=_CHANNEL_OPTIONS))
-        stream = EventStream(pod.client, request, revision=revision, traceparent=traceparent)
+        stream = EventStream(pod.client, request, revision=revision, traceparent=traceparent, clock=self._clock)
         pod.rows += 1
         self._streams.add(stream)
         stream.task.add_done_callback(lambda _: self._ended(pod, stream))

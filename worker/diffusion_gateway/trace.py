@@ -11,6 +11,7 @@ from diffusion_worker.wire import FinishEvent
 
 from .dispatch import Failure
 from .metrics import Metrics, arm_labels
+from .reasons import Reason, WorkerError
 from .routes import Model
 from .trace_context import TraceContext
 
@@ -55,6 +56,8 @@ class Trace:
     """One per choice that has ended."""
     broken: str | None = None
     """Why a stream broke off."""
+    broken_by: Reason | None = None
+    """What the arm did, if it was the arm."""
     client_gone: bool = False
     admitted: bool = False
     """Counted as in flight."""
@@ -83,18 +86,25 @@ class Trace:
             return CLIENT_GONE
         return BROKEN_OFF if self.broken and self.status == 200 else self.status
 
+    def break_off(self, error: Exception) -> None:
+        """The answer ends in the middle."""
+        self.broken = str(error)
+        self.broken_by = error.reason if isinstance(error, WorkerError) else None
+
     def count(self, metrics: Metrics) -> None:
         """Count a completion."""
         labels = arm_labels(self.model, self.arm)
-        metrics.requests.labels(*labels, str(self.code)).inc()
+        metrics.requests.requests.labels(*labels, str(self.code)).inc()
         if self.arm is None:
             return
+        if self.model is not None and self.broken_by is not None:
+            metrics.arms.count_failed(self.model, self.arm, self.broken_by)
         if self.first_text_at is not None:
-            metrics.first_token_seconds.labels(*labels).observe(self.first_text_at - self.started)
+            metrics.requests.first_token_seconds.labels(*labels).observe(self.first_text_at - self.started)
         if len(self.finishes) == self.choices and not self.client_gone:
-            metrics.duration_seconds.labels(*labels).observe(time.monotonic() - self.started)
-            metrics.output_tokens.labels(*labels).inc(sum(finish.completion_tokens for finish in self.finishes))
-            metrics.prompt_tokens.labels(*labels).inc(self.prompt_tokens)
+            metrics.requests.duration_seconds.labels(*labels).observe(time.monotonic() - self.started)
+            metrics.requests.output_tokens.labels(*labels).inc(sum(finish.completion_tokens for finish in self.finishes))
+            metrics.requests.prompt_tokens.labels(*labels).inc(self.prompt_tokens)
 
     def log(self) -> None:
         """Write the access log's line."""

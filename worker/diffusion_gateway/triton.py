@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -56,8 +57,14 @@ class EventStream:
         *,
         revision: str | None = None,
         traceparent: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`revision`: another one's worker refuses the request. `traceparent`: for the worker's log lines."""
+        self.ended_at: float | None = None
+        """When the last event arrived, on `clock`; it may be read later."""
+        self.held_up = False
+        """The pod had to wait, because events were not read as fast as they came."""
+        self._clock = clock
         self._queue: asyncio.Queue[Event | WorkerError] = asyncio.Queue(_BUFFERED_EVENTS)
         self._ended = False
         self.task = asyncio.create_task(self._read(client, _item(request, revision=revision, traceparent=traceparent)))
@@ -108,7 +115,16 @@ class EventStream:
         try:
             async for result, error in call:
                 event = _event(result, error)
-                self._ended = not isinstance(event, BlockEvent | DraftEvent)
+                if isinstance(event, DraftEvent):
+                    # Old news as soon as the next is there: who reads slowly gets fewer of them.
+                    if self._queue.empty():
+                        self._queue.put_nowait(event)
+                    continue
+                self._ended = not isinstance(event, BlockEvent)
+                if self._ended:
+                    self.ended_at = self._clock()
+                elif self._queue.full():
+                    self.held_up = True
                 await self._queue.put(event)
                 if self._ended:
                     break

@@ -1,0 +1,82 @@
+"""Arms: what is in force, who was asked, and who failed."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from diffusion_operator.api.status import RouteArm
+
+from ..reasons import Reason
+from ..routes import Model, Table
+from .families import Families
+from .labels import ARM, MODEL, arm_labels
+
+_NOT_THE_ARMS_FAULT = frozenset({Reason.GATEWAY_STOPS})
+
+
+class ArmMetrics:
+    """One request may ask several arms, each once."""
+
+    def __init__(self, families: Families) -> None:
+        self.open_breakers: Callable[[Sequence[str]], int] = lambda _: 0
+        """How many of these pods (`host:port`) have an open breaker; asked at each scrape."""
+        self.requests = families.counter(
+            "arm_requests", "Requests that asked this arm, once each however many of its pods were tried.", ARM
+        )
+        self.failed_requests = families.counter(
+            "arm_failed_requests",
+            "Those of the arm's requests that it failed, whether or not another arm took over. Not failed: requests that are "
+            "at fault themselves, clients that leave, and a gateway that stops.",
+            ARM,
+        )
+        self.fallbacks = families.counter(
+            "fallbacks",
+            "Requests that an arm gave up before the client saw anything, so that another arm was asked.",
+            (*ARM, "reason"),
+        )
+        self.failures = families.counter(
+            "arm_failures",
+            "Attempts that failed on a pod of an arm, or found none; also those after which nobody was left to ask.",
+            (*ARM, "reason"),
+        )
+        self.routes_generation = families.gauge("routes_generation", "Generation of the route table in force.", MODEL)
+        self.ready_pods = families.gauge("ready_pods", "Pods that an arm can be asked on.", ARM)
+        self.breaker_open = families.gauge(
+            "breaker_open", "Pods of an arm that are not asked because they failed or were slow of late.", ARM
+        )
+
+    def show_table(self, table: Table) -> None:
+        """Show what is in force."""
+        self.routes_generation.clear()
+        self.ready_pods.clear()
+        self.breaker_open.clear()
+        for model in table.models.values():
+            self.routes_generation.labels(model.namespace, model.name).set(model.generation)
+            for arm in model.arms:
+                labels, targets = arm_labels(model, arm), table.targets(model, arm)
+                self.ready_pods.labels(*labels).set(len(targets))
+                self.breaker_open.labels(*labels).set_function(partial(self._open_breakers, targets))
+
+    def begin(self, model: Model, arm: RouteArm) -> None:
+        """Let what an arm is judged by begin at 0."""
+        for family in (self.requests, self.failed_requests):
+            family.labels(*arm_labels(model, arm))
+
+    def count_asked(self, model: Model, arm: RouteArm) -> None:
+        """A request asks this arm."""
+        self.requests.labels(*arm_labels(model, arm)).inc()
+
+    def count_failed(self, model: Model, arm: RouteArm, reason: Reason) -> None:
+        """The arm failed a request that it was asked."""
+        if reason not in _NOT_THE_ARMS_FAULT:
+            self.failed_requests.labels(*arm_labels(model, arm)).inc()
+
+    def count_failure(self, model: Model, arm: RouteArm, reason: Reason) -> None:
+        """An attempt failed."""
+        self.failures.labels(*arm_labels(model, arm), reason.value).inc()
+
+    def count_fallback(self, model: Model, arm: RouteArm, reason: Reason) -> None:
+        """Another arm is asked after `arm`."""
+        self.fallbacks.labels(*arm_labels(model, arm), reason.value).inc()
+
+    def _open_breakers(self, targets: Sequence[str]) -> float:
+        return self.open_breakers(targets)
