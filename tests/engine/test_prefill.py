@@ -97,9 +97,25 @@ def test_long_prompts_take_no_more_than_the_canvases_they_run_beside(diffusion_m
     assert [(row.slot, len(chunk)) for row, chunk in chunks] == [(13, 176), (14, 512), (15, 512)]  # the last came first
 
 
-def test_with_nobody_to_hold_up_every_prompt_gets_a_chunk(diffusion_model: DiffusionModel) -> None:
+def test_with_nobody_to_hold_up_a_pass_takes_the_chunks_of_four_prompts(diffusion_model: DiffusionModel) -> None:
+    """Those of all would take memory in proportion to the rows, and more than a denoising step does."""
     rows = [row_of(4096, slot=i, arrived=i, model=diffusion_model) for i in range(8)]
-    assert [len(chunk) for _, chunk in prefill_chunks(rows, step_tokens=64)] == [PREFILL_CHUNK] * 8
+    chunks = prefill_chunks(rows, step_tokens=64)
+    assert [(row.slot, len(chunk)) for row, chunk in chunks] == [(i, PREFILL_CHUNK) for i in range(4)]
+
+
+def test_short_prompts_begin_together_as_far_as_the_pass_has_room(diffusion_model: DiffusionModel) -> None:
+    rows = [row_of(100, slot=i, arrived=i, model=diffusion_model) for i in range(32)]
+    chunks = prefill_chunks(rows, step_tokens=64)
+    assert [len(chunk) for _, chunk in chunks] == [100] * 20 + [48]
+
+
+def test_a_pass_that_pads_its_rows_counts_the_padding(diffusion_model: DiffusionModel) -> None:
+    lengths = (10, 600, 600, 600, 600, 5)
+    rows = [row_of(length, slot=i, arrived=i, model=diffusion_model) for i, length in enumerate(lengths)]
+    chunks = [len(chunk) for _, chunk in prefill_chunks(rows, step_tokens=1, padded=True)]
+    assert chunks == [10, 512, 512, 512]
+    assert len(chunks) * max(chunks) == 4 * PREFILL_CHUNK
 
 
 def test_an_autoregressive_row_writes_a_token_in_every_step_while_prompts_share_one_chunk(
@@ -118,8 +134,8 @@ def test_an_autoregressive_row_writes_a_token_in_every_step_while_prompts_share_
         seen.append([row.cached for row in prompts])
         assert len(drive.tokens("running")) == written
     assert seen[0] == [CHUNK, 0, 0]
-    assert seen[1] == [CHUNK + 8, CHUNK - 8, 0]
-    assert seen[3][2] == CHUNK + 8
+    assert seen[1] == [CHUNK + 8, CHUNK // 2, 0]  # two rows of a rectangle
+    assert seen[3][2] == CHUNK
 
 
 def test_chunks_change_no_token(diffusion_model: DiffusionModel, monkeypatch: pytest.MonkeyPatch) -> None:

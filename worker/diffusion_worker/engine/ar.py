@@ -51,7 +51,7 @@ class ARRunner(BaseRunner):
 
     def step(self, rows: Sequence[Row]) -> StepResult:
         """One token for each row whose prompt is in the cache, and a chunk of their prompts for the others."""
-        chunks = prefill_chunks(in_slot_order(rows), step_tokens=1)
+        chunks = prefill_chunks(in_slot_order(rows), step_tokens=1, padded=True)
         groups = {
             PassKind.DECODE: [(row, chunk) for row, chunk in chunks if len(row.pending) == 1],
             PassKind.ENCODE: [(row, chunk) for row, chunk in chunks if len(row.pending) > 1],

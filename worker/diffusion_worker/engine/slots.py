@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 from diffusion_worker.engine.row import Row
-
-PREFILL_CHUNK = 512  # tokens of one row in one pass; a longer prompt lets the others step in between
+from diffusion_worker.sizing.costs import PREFILL_CHUNK, PREFILL_ROWS
 
 
 class Cache(Protocol):
@@ -58,22 +57,26 @@ def slot_of(row: Row) -> int:
     return row.slot
 
 
-def prefill_chunks(rows: Iterable[Row], *, step_tokens: int) -> list[tuple[Row, list[int]]]:
+def prefill_chunks(rows: Iterable[Row], *, step_tokens: int, padded: bool = False) -> list[tuple[Row, list[int]]]:
     """The tokens that enter the cache in this step, in the order of the slots.
 
     `step_tokens` are what a row that runs has in a step: a canvas, or 1. What is no longer goes in at once. Longer
     prompts go in chunks, those that came first before others: together as many tokens as the rows that run have, or one
-    chunk, so that they do not hold these up for long. With no row to hold up, every prompt gets a chunk.
+    chunk, so that they do not hold these up for long; `PREFILL_ROWS` chunks with no row to hold up. `padded`: the pass over
+    the long ones is a rectangle, whose padding counts.
     """
     rows = list(rows)
     long = sorted((row for row in rows if len(row.pending) > step_tokens), key=lambda row: row.arrived)
     running_tokens = (len(rows) - len(long)) * step_tokens
-    budget = max(PREFILL_CHUNK, running_tokens) if running_tokens else PREFILL_CHUNK * len(long)
+    budget = max(PREFILL_CHUNK, running_tokens) if running_tokens else PREFILL_CHUNK * PREFILL_ROWS
     chunks = [(row, list(row.pending)) for row in rows if 0 < len(row.pending) <= step_tokens]
-    for row in long:
-        chunk = row.pending[: min(PREFILL_CHUNK, budget)]
-        if not chunk:
+    taken, longest = 0, 0
+    for count, row in enumerate(long, start=1):
+        room = budget // count if padded else budget - taken
+        if room < max(1, longest):
             break
-        budget -= len(chunk)
+        chunk = row.pending[: min(PREFILL_CHUNK, room)]
+        taken += len(chunk)
+        longest = max(longest, len(chunk)) if padded else 0
         chunks.append((row, chunk))
     return sorted(chunks, key=lambda each: slot_of(each[0]))

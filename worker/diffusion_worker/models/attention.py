@@ -92,28 +92,33 @@ class AttentionPass:
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """Store k and v [T, Hk, D]; returns what each query of q [T, Hq, D] gathers, [T, Hq · D]. No scaling."""
         queries, keys, values = (torch.split(x, self._counts) for x in (q, k, v))
-        gathered = []
-        for row, query, new_keys, new_values in zip(self._rows, queries, keys, values, strict=True):
+        gathered = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+        places = torch.split(gathered, self._counts)
+        for row, query, new_keys, new_values, place in zip(self._rows, queries, keys, values, places, strict=True):
             view = row[layer]
             view.new_keys.copy_(new_keys)  # row by row: the same slot may be there again, with another canvas
             view.new_values.copy_(new_values)
-            gathered.append(view.attend(query.transpose(0, 1)[None])[0].transpose(0, 1).flatten(1))
-        return gathered[0] if len(gathered) == 1 else torch.cat(gathered)
+            place.copy_(view.attend(query.transpose(0, 1)[None])[0].transpose(0, 1))
+        return gathered.flatten(1)
 
 
 def _plan(cache: RowCache, slot: int, length: int, count: int, hidden: int, *, causal: bool) -> list[_View]:
-    """Views of all layers of a row. They stay as they are for all steps of a canvas, and so are kept."""
+    """Views of all layers of a row. They stay as they are for all steps of a canvas, and so are kept.
+
+    Those of a causal pass are not: no other pass is like it, and their masks are large.
+    """
     row = cache.reserve(slot, length, count)
-    key = (causal, hidden)
-    if key not in row.plans:
+    plan: list[_View] | None = None if causal else row.plans.get(hidden)
+    if plan is None:
         sights = {
             shape.reach: _sight(shape.reach, layer, length, count, causal=causal, hidden=hidden, like=cache)
             for shape, layer in zip(cache.layers, row.layers, strict=True)
         }
-        row.plans[key] = [
+        plan = [
             _View.of(layer.tokens, sights[shape.reach]) for shape, layer in zip(cache.layers, row.layers, strict=True)
         ]
-    plan: list[_View] = row.plans[key]
+        if not causal:
+            row.plans[hidden] = plan
     return plan
 
 
@@ -165,5 +170,5 @@ def _causal_mask(reach: Reach, dropped: int, length: int, count: int, like: RowC
     position = torch.where(index < reach.sink, index, index + dropped)
     sees = position <= query
     if reach.past is not None:
-        sees &= (query - position <= reach.past) | (position < reach.sink)
+        sees &= (position >= query - reach.past) | (position < reach.sink)
     return torch.zeros(sees.shape, dtype=like.dtype, device=like.device).masked_fill_(~sees, -torch.inf)

@@ -5,7 +5,7 @@ predicts the whole canvas. They share all weights. transformers' decoder takes s
 here it is the far smaller soft embedding [B, C, d].
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,18 +118,17 @@ class DiffusionModel:
         """
         B, C = canvas.shape
         if B > 1 and not self._rows_share_products:
-            each = [
-                self.denoise(
+            every = torch.empty(B, C, self.vocab_size, device=self.device)
+            for i in range(B):
+                every[i] = self.denoise(
                     cache,
                     slots[i : i + 1],
                     lengths[i : i + 1],
                     canvas[i : i + 1],
                     soft_embedding[i : i + 1],
                     None if visible_from is None else visible_from[i : i + 1],
-                )
-                for i in range(B)
-            ]
-            return torch.cat(each)
+                )[0]
+            return every
         counts = [C] * B
         attention = AttentionPass(cache, slots, lengths, counts, causal=False, visible_from=visible_from)
         signal = self._conditioning(self._conditioning_norm(soft_embedding.reshape(B * C, -1)))
@@ -142,11 +141,10 @@ class DiffusionModel:
         return logits.view(B, C, -1)
 
     @torch.inference_mode()
-    def soft_embedding(self, probs: torch.Tensor) -> torch.Tensor:
-        """Self-conditioning for the next step: the expected embedding [B, C, d] under `probs` [B, C, V]."""
-        probs = probs.to(self.dtype)
+    def soft_embedding(self, probs: Iterable[torch.Tensor]) -> torch.Tensor:
+        """Self-conditioning for the next step: the expected embedding [B, C, d] under `probs`, [C, V] of each row."""
         # Row by row: V is large, and the sum over it would depend on the number of rows (see Linear).
-        soft = torch.stack([torch.mm(row, self._embed) for row in probs])
+        soft = torch.stack([torch.mm(row.to(self.dtype), self._embed) for row in probs])
         return soft.mul_(self._embed_scale)
 
     def no_soft_embedding(self) -> torch.Tensor:
@@ -173,6 +171,7 @@ class DiffusionModel:
         """For the packed tokens of a pass; those of the last pass are kept, because a canvas has many steps."""
         key = (tuple(lengths), tuple(counts))
         if self._last_rotary[0] != key:
+            self._last_rotary = (None, {})  # first: there need not be room for both
             ranges = [torch.arange(length, length + count) for length, count in zip(lengths, counts, strict=True)]
             positions = torch.cat(ranges).to(self.device)
             rotary = {kind: Rotary.at(positions, *frequencies) for kind, frequencies in self._frequencies.items()}

@@ -129,16 +129,19 @@ class GemmaLayer:
         self, hidden: torch.Tensor, *, layer: int, rotary: Rotary, attention: AttentionPass, scale: float
     ) -> torch.Tensor:
         """[T, d] → [T, d], in the same place; the output is multiplied by `scale`."""
-        attended = self.attention(self.input_norm(hidden), layer=layer, rotary=rotary, attention=attention)
-        hidden = self.post_attention_norm.add_to(hidden, attended)
-
-        direction = self.feed_forward_norm.direction(hidden)
-        dense = self.feed_forward(self.feed_forward_norm.scale(direction, hidden.dtype))
-        mixed = self.experts(self.experts_norm.scale(direction, hidden.dtype), direction)
-        both = self.post_experts_norm.add_to(self.post_feed_forward_norm(dense), mixed)
-
-        hidden = self.post_norm.add_to(hidden, both)
+        # No name for what is needed once: it would be in memory as long as the name is.
+        hidden = self.post_attention_norm.add_to(
+            hidden, self.attention(self.input_norm(hidden), layer=layer, rotary=rotary, attention=attention)
+        )
+        hidden = self.post_norm.add_to(hidden, self._feed_forward_and_experts(hidden))
         return hidden if scale == 1.0 else hidden.mul_(scale)
+
+    def _feed_forward_and_experts(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The sum of both, each normed, [T, d]."""
+        direction = self.feed_forward_norm.direction(hidden)
+        dense = self.post_feed_forward_norm(self.feed_forward(self.feed_forward_norm.scale(direction, hidden.dtype)))
+        mixed = self.experts(self.experts_norm.scale(direction, hidden.dtype), direction)
+        return self.post_experts_norm.add_to(dense, mixed)
 
     def store(self, hidden: torch.Tensor, *, layer: int, rotary: Rotary, attention: AttentionPass) -> None:
         """Only put the keys and values of hidden [T, d] into the cache: all that the encoder's last layer is for."""

@@ -158,8 +158,9 @@ class Experts:
 
         sorted_experts, order = expert.flatten().sort(stable=True)  # of the T · k (token, expert) pairs, by expert
         by_expert = _Groups.of(sorted_experts, experts=len(self.scale))
-        inner = gated_gelu(by_expert.multiply(x.index_select(0, order // k), self.gate_and_up))
-        outer = by_expert.multiply(inner, self.down)
+        outer = by_expert.multiply(
+            gated_gelu(by_expert.multiply(x.index_select(0, order // k), self.gate_and_up)), self.down
+        )
         outer = outer.index_select(0, order.argsort()).view(T, k, -1)
         return torch.bmm(weight[:, None].to(x.dtype), outer).squeeze(1)
 

@@ -69,7 +69,7 @@ class RowStorage:
 
     layers: list[LayerStorage]
     ready: tuple[int, int] = (-1, -1)  # (length, new) that `reserve` has prepared
-    plans: dict[object, Any] = field(default_factory=dict)  # what passes found out, as long as nothing moves
+    plans: dict[int, Any] = field(default_factory=dict)  # what passes found out, as long as nothing moves
 
 
 @dataclass

@@ -3,9 +3,10 @@
 import torch
 
 
-def guided(conditional: torch.Tensor, unconditional: torch.Tensor, *, guidance_scale: torch.Tensor) -> torch.Tensor:
-    """logits = uncond + (1 + w)(cond - uncond) for logits [B, C, V] and w = `guidance_scale` [B].
+def guide(conditional: torch.Tensor, unconditional: torch.Tensor, *, guidance_scale: torch.Tensor) -> None:
+    """logits = uncond + (1 + w)(cond - uncond), in the place of `conditional` [..., V], with w = `guidance_scale`.
 
-    w = 0 is the conditional prediction itself; the engine then leaves the unconditional pass out.
+    In place, because logits are the largest tensors there are. w = 0 is the conditional prediction itself; the engine
+    then leaves the unconditional pass out.
     """
-    return unconditional + (1 + guidance_scale[:, None, None]) * (conditional - unconditional)
+    conditional.sub_(unconditional).mul_(1 + guidance_scale).add_(unconditional)

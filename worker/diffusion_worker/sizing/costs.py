@@ -7,6 +7,8 @@ _MIB = 1024**2
 # Python, torch and Triton of an idle worker with a model of 1 MB on a CPU: 626 MiB of proportional set size, 436 of
 # them anonymous memory, 190 of libraries' files (three processes, Triton 2.51, torch 2.13). The rest: malloc's arenas.
 CPU_PROCESS_BYTES = 768 * _MIB
+PREFILL_CHUNK = 512  # tokens of one row's prompt in one pass; a longer one lets the others step in between
+PREFILL_ROWS = 4  # so many chunks in one pass when no row runs: more would take memory, and no less time
 
 
 class Arm(StrEnum):
