@@ -257,6 +257,26 @@ def test_a_connection_that_breaks_on_the_last_event_frees_its_slot(backend: Back
     assert sender.ended.wait(20), "Triton still waits for the final flag"
 
 
+def test_a_background_request_takes_no_slot_and_waits_for_none(backend: Backend, engine: FakeEngine) -> None:
+    def background(name: str) -> list[bytes]:
+        return [encode_request(GenerateRequest(request_id=name, prompt="x", background=True))]
+
+    senders = [FakeSender() for _ in range(2)]
+    backend.accept(background("b0"), senders[0])
+    backend.accept(payload("a"), FakeSender())  # returns although the engine has but one row
+    backend.accept(background("b1"), senders[1])  # returns although the slot is taken
+    engine.rows["b0"](ErrorEvent(code="preempted", message="no room"))
+    engine.rows["b1"](ErrorEvent(code="overloaded", message="no room"))
+    assert all(sender.ended.wait(20) for sender in senders)
+    waiting = threading.Thread(target=backend.accept, args=(payload("c"), FakeSender()))
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive(), "the end of a background request has given away a slot that it did not have"
+    engine.rows["a"](FINISH)
+    waiting.join(20)
+    assert "c" in engine.rows
+
+
 def test_a_bad_request_takes_no_slot(backend: Backend, metrics: dict[tuple[str, str | None], float]) -> None:
     backend.accept(payload("a"), FakeSender())
     sender = FakeSender()

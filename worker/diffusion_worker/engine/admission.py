@@ -71,6 +71,7 @@ def admit_request(request: GenerateRequest, *, runner: Runner, emit: Emit) -> Ro
         shifts=LogitShifts.of(request),
         logprobs=request.logprobs,
         drafts=request.drafts,
+        background=request.background,
         pending=list(prompt_token_ids),
     )
 

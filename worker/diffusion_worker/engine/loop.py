@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from diffusion_worker.engine.admission import RefusedError, admit_request, admit_score
+from diffusion_worker.engine.background import has_room, in_the_way
 from diffusion_worker.engine.batch import Batch, end_row
 from diffusion_worker.engine.observer import NullObserver, Observer, outcome_of
 from diffusion_worker.engine.row import Emit, EmitScore, Row, tell
@@ -20,6 +21,8 @@ from diffusion_worker.wire import ErrorEvent, GenerateRequest, ScoreRequest
 _log = logging.getLogger(__name__)
 _SHUTTING_DOWN = "this worker is shutting down; send the request again"
 _CANCELLED = ErrorEvent(code="cancelled", message="the request was cancelled")
+_PREEMPTED = ErrorEvent(code="preempted", message="a request that a client waits for needed the row; try again later")
+_NO_ROOM = "all rows are taken, and a background request waits for none; try again later"
 
 
 @dataclass(frozen=True)
@@ -97,33 +100,44 @@ class Engine:
     def rows_in_flight(self) -> int:
         """Rows that are running or waiting to run."""
         with self._changed:
-            return len(self._batch.rows) + len(self._waiting)
+            return len(self._rows)
 
     @property
     def stats(self) -> EngineStats:
         """A consistent snapshot of the loop's state."""
         with self._changed:
             return EngineStats(
-                rows_in_flight=len(self._batch.rows) + len(self._waiting),
+                rows_in_flight=len(self._rows),
                 rows_waiting=len(self._waiting),
                 consecutive_failed_passes=self._batch.failed_passes,
                 seconds_since_tick=time.monotonic() - self._ticked,
             )
 
+    @property
+    def _rows(self) -> list[Row]:
+        """Rows that are running or waiting to run; for who holds the lock."""
+        return [*self._batch.rows, *self._waiting]
+
     def submit(self, request: GenerateRequest, emit: Emit) -> Handle:
-        """Queue a request. Never raises for a bad one: its only event is then an ErrorEvent."""
+        """Queue a request. Never raises for a bad one: its only event is then an ErrorEvent.
+
+        A background request does not wait: it is refused as `overloaded` unless it finds a free row, and ends as
+        `preempted` within a pass once another request needs that.
+        """
         try:
             row = admit_request(request, runner=self._runner, emit=emit)
         except RefusedError as refused:
             return self._refuse(request, emit, refused.event)
         with self._changed:
-            accepted = self._closing == "no"
-            if accepted:
+            if self._closing != "no":
+                refusal = ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN)
+            elif row.background and not has_room(self._rows, slots=self.max_batch_size):
+                refusal = ErrorEvent(code="overloaded", message=_NO_ROOM)
+            else:
                 self._waiting.append(row)
                 self._changed.notify()
-        if not accepted:
-            return self._refuse(request, emit, ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN))
-        return Handle(self, row)
+                return Handle(self, row)
+        return self._refuse(request, emit, refusal)
 
     def _refuse(self, request: GenerateRequest, emit: Emit, event: ErrorEvent) -> Handle:
         self._observer.row_ended(outcome_of(event))
@@ -177,7 +191,7 @@ class Engine:
     def _run(self) -> None:
         try:
             while self._wait_for_work():
-                self._drop_cancelled()
+                self._make_room()
                 self._fill_batch()
                 if self._batch.rows:
                     self._batch.step()
@@ -193,7 +207,7 @@ class Engine:
         """Tell all submitters that there will be no more. The cache goes with the engine: no slot needs freeing."""
         with self._changed:
             self._closing = "now"
-            left = [*self._batch.rows, *self._waiting]
+            left = self._rows
             self._batch.rows.clear()
             self._waiting.clear()
             if self._scores is not None:
@@ -227,18 +241,22 @@ class Engine:
                 return
             self._changed.wait(timeout=left)
 
-    def _drop_cancelled(self) -> None:
+    def _make_room(self) -> None:
+        """End the rows that nobody waits for any more, and background rows in the way of others."""
         with self._changed:
-            running = [row for row in self._batch.rows if row.cancelled]
-            waiting = [row for row in self._waiting if row.cancelled]
+            ends = [(row, _CANCELLED) for row in self._rows if row.cancelled]
+            left = [row for row in self._rows if not row.cancelled]
+            ends += [(row, _PREEMPTED) for row in in_the_way(left, slots=self.max_batch_size)]
+            waiting = [row for row, _ in ends if row in self._waiting]
             for row in waiting:
                 self._waiting.remove(row)
             if self._scores is not None:
                 self._scores.drop_cancelled()
-        for row in running:
-            self._batch.end(row, _CANCELLED)
-        for row in waiting:
-            end_row(row, _CANCELLED, observer=self._observer)
+        for row, event in ends:
+            if row in waiting:
+                end_row(row, event, observer=self._observer)
+            else:
+                self._batch.end(row, event)
 
     def _fill_batch(self) -> None:
         now = time.monotonic()

@@ -38,6 +38,7 @@ class Row:
     shifts: LogitShifts | None = None  # penalties and biases; None: the request asks for none
     logprobs: int | None = None  # alternatives per token; None: the request asks for no log-probabilities
     drafts: bool = False  # show its canvas in work
+    background: bool = False  # makes room for every row that is not
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
     cancelled: bool = False

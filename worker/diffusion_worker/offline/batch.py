@@ -12,7 +12,7 @@ from diffusion_worker.offline.errors import OfflineError, explained
 from diffusion_worker.offline.jsonl import JsonObject, Line, Results, read_lines
 from diffusion_worker.offline.progress import Progress
 from diffusion_worker.offline.run import Emit, Event, do_all, failure, is_final
-from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, GenerateRequest, TokenLikelihood
+from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest, TokenLikelihood
 
 _AHEAD = 2
 
@@ -38,8 +38,9 @@ class _Answer:
             fields["sampler"] = defaults["sampler"] | line.fields["sampler"]
         if "seed" in defaults and "seed" not in line.fields:
             fields["seed"] = _seed_of_line(defaults["seed"], line.id)
+        fields |= {"request_id": line.id, "background": False, "drafts": False}  # nobody else is here, and nobody looks
         try:
-            self._request = GenerateRequest.model_validate(fields | {"request_id": line.id})
+            self._request = GenerateRequest.model_validate(fields)
         except ValidationError as error:
             raise OfflineError(f"{source}, id {line.id}: {explained(error)}") from error
         self._text: list[str] = []
@@ -55,8 +56,6 @@ class _Answer:
             case BlockEvent():
                 self._text.append(event.text)
                 self._logprobs += event.logprobs or ()
-                return None
-            case DraftEvent():
                 return None
             case FinishEvent():
                 result: JsonObject = {"text": "".join(self._text), "finish_reason": event.reason}

@@ -39,7 +39,12 @@ class Backend:
         return self._engine.alive and self._delivery.alive
 
     def accept(self, elements: Sequence[bytes], sender: Sender) -> None:
-        """Submit the request in a tensor's elements. Blocks while all slots are taken; never raises for a bad request."""
+        """Submit the request in a tensor's elements; never raises for a bad one.
+
+        Blocks while all slots are taken, so that Triton's queue is the waiting room. What would be handed over only
+        when that is empty must not block those that come after it: scores wait in the engine until it has time for
+        them, and background requests are refused there when all rows are taken. Neither takes a slot.
+        """
         stream = Stream(sender)
         try:
             request = read_request(elements)
@@ -47,15 +52,16 @@ class Backend:
             self._delivery.refuse(stream, error.event)
             return
         stream.request_id = request.request_id
-        if isinstance(request, ScoreRequest):  # takes no slot: it waits in the engine until that has nothing else to do
+        if isinstance(request, ScoreRequest):
             stream.is_score = True
             stream.handle = self._engine.submit_score(request, self._delivery.open(stream))
             return
-        while not self._slots.acquire(timeout=_SLOT_POLL_SECONDS):
+        while not (request.background or self._slots.acquire(timeout=_SLOT_POLL_SECONDS)):
             if sender.is_cancelled():
                 stream.cancelled = True
                 self._delivery.refuse(stream, ErrorEvent(code="cancelled", message="the request was cancelled"))
                 return
+        stream.has_slot = not request.background
         stream.submitted = time.monotonic()
         stream.handle = self._engine.submit(request, self._delivery.open(stream))
 

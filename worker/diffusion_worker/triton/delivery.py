@@ -39,7 +39,8 @@ class Stream:
 
     sender: Sender | None  # dropped at the end at once: it keeps the model loaded
     request_id: str = ""
-    is_score: bool = False  # and holds no slot
+    is_score: bool = False
+    has_slot: bool = False  # one of those that requests wait for
     arrived: float = field(default_factory=time.monotonic)
     submitted: float = 0.0
     handle: Handle | None = None
@@ -52,7 +53,7 @@ class Stream:
 class Delivery:
     """Delivers events of any thread in order, from a thread of its own; also the engine's observer.
 
-    `on_end` is called in that thread each time a stream that was opened, and is no score, has ended.
+    `on_end` is called in that thread each time a stream that has a slot has ended.
     """
 
     def __init__(self, metrics: WorkerMetrics, *, on_end: Callable[[], None]) -> None:
@@ -140,7 +141,7 @@ class Delivery:
         try:
             self._end(stream, event)
         finally:
-            if not stream.is_score:
+            if stream.has_slot:
                 self._on_end()
             self._show_rows()
 
