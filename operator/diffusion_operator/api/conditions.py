@@ -16,6 +16,7 @@ class ConditionType(StrEnum):
     PROGRESSING = "Progressing"
     FALLBACK_AVAILABLE = "FallbackAvailable"
     SIZED = "Sized"
+    METRICS_AVAILABLE = "MetricsAvailable"
     SPEC_APPLIED = "SpecApplied"
 
 
@@ -24,6 +25,7 @@ TYPE_MEANS = {
     ConditionType.PROGRESSING: "The operator is on the way to what spec asks for.",
     ConditionType.FALLBACK_AVAILABLE: "The AR model can take over requests.",
     ConditionType.SIZED: "Batch and sequence limits are known to fit the memory.",
+    ConditionType.METRICS_AVAILABLE: "What the gates look at can be read. Without it no weight moves by itself.",
     ConditionType.SPEC_APPLIED: "Every field that is set has an effect.",
 }
 
@@ -102,8 +104,48 @@ CANARY_SERVING = Reason(
     "CanaryServing",
     ConditionType.PROGRESSING,
     _TRUE,
-    "A new revision serves rollout.initialPercent of the requests beside the stable arm.",
-    "Watch it. To promote it set rollout.initialPercent to 100; to withdraw it apply the old spec again.",
+    "A new revision serves its share of the requests beside the stable arm, and is measured.",
+    "Watch it: `diffusion-operator explain NAME`. To promote it at once set rollout.initialPercent to 100 or ask for "
+    "promote-all; to withdraw it apply the old spec again. docs/rollout.md has all commands.",
+)
+ROLLOUT_WAITING = Reason(
+    "RolloutWaiting",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "The revision that spec asks for gets no requests yet. The message says what it waits for.",
+    "Wait; it takes seconds. If it stays: the arm that the message names has no ready pod, or a ready gateway pod does "
+    "not answer on its admin port or cannot reach the API server.",
+)
+ROLLOUT_HELD = Reason(
+    "RolloutHeld",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "The canary keeps its weight: a gate has no verdict that lets it go on, or time does not count.",
+    "The message names the gate and what it needs: more requests, a metrics store that answers, pods that are ready. "
+    "Or decide yourself: promote, abort.",
+)
+HELD_TOO_LONG = Reason(
+    "HeldTooLong",
+    ConditionType.PROGRESSING,
+    _FALSE,
+    "The canary is held for longer than rollout.maxHold, and rollout.onInconclusive says Hold.",
+    "As for RolloutHeld: a person must decide now.",
+)
+ROLLED_BACK = Reason(
+    "RolledBack",
+    ConditionType.PROGRESSING,
+    _FALSE,
+    "A gate proved that the revision is worse than its limits, or a person aborted it. It gets no requests; what served "
+    "before serves again.",
+    "`diffusion-operator explain NAME` shows the numbers. Apply another spec, or ask for retry if the cause is gone.",
+)
+ROLLBACK_BLOCKED = Reason(
+    "FallbackUnavailable",
+    ConditionType.PROGRESSING,
+    _FALSE,
+    "A revision should lose its requests, but what would take them over has no ready pod. It serves on, since nothing "
+    "would be worse.",
+    "Bring the arm that the message names back: the rollback follows by itself.",
 )
 RETIRING = Reason(
     "RetiringRevision",
@@ -118,8 +160,8 @@ PAUSED = Reason(
     "Paused",
     ConditionType.PROGRESSING,
     _FALSE,
-    "rollout.paused holds the weights although spec asks for others.",
-    "Set rollout.paused to false to go on.",
+    "rollout.paused, or a person by annotation, holds the weight. A proven failure still rolls back.",
+    "Set rollout.paused to false, or ask for resume, to go on.",
 )
 PODS_NOT_STARTING = Reason(
     "PodsNotStarting",
@@ -179,6 +221,13 @@ DOES_NOT_FIT = Reason(
     "The message has the numbers, and what would fit. Set limits.maxBatchSize or limits.maxSequenceLength to that, or to "
     "auto; or give pods more memory.",
 )
+WRONG_MODEL = Reason(
+    "WrongModel",
+    ConditionType.SIZED,
+    _FALSE,
+    "A checkpoint is of the wrong kind for its place. A new revision of it gets no pods; what served before goes on.",
+    "spec.model is the diffusion model, spec.fallback.model the autoregressive one: the message says which is not.",
+)
 FACTS_UNAVAILABLE = Reason(
     "FactsUnavailable",
     ConditionType.SIZED,
@@ -225,6 +274,25 @@ INSPECTING_FIRST = Reason(
     _TRUE,
     "A revision gets pods once a Job has read the headers of its checkpoint and they are known to fit.",
     INSPECTING.remedy,
+)
+
+METRICS_READ = Reason(
+    "MetricsRead", ConditionType.METRICS_AVAILABLE, _TRUE, "Every gate has data, or waits for more of it.", _NOTHING
+)
+METRICS_UNREADABLE = Reason(
+    "MetricsUnreadable",
+    ConditionType.METRICS_AVAILABLE,
+    _FALSE,
+    "A gate has no data: the metrics store is not configured, does not answer, or has no such series. No time counts and "
+    "no weight moves by itself; crashes and people still move it.",
+    "The message says which gate and why. See docs/monitoring.md.",
+)
+NOTHING_MEASURED = Reason(
+    "NothingMeasured",
+    ConditionType.METRICS_AVAILABLE,
+    _UNKNOWN,
+    "No diffusion revision serves requests, so there is nothing to measure.",
+    _NOTHING,
 )
 
 APPLIED = Reason("Applied", ConditionType.SPEC_APPLIED, _TRUE, "Every field that is set has an effect.", _NOTHING)

@@ -1,8 +1,11 @@
 """All parts of the resource in one place to import from."""
 
+from .arms import ArmKind
 from .base import ApiModel
 from .resource import DiffusionModel, ObjectMeta, StatusOnly, parse
+from .rollout import RolloutState
 from .sampler import Attention, Sampler, TemperatureRange
+from .sizing import InspectedSource, MeasuredMemory, MemoryPlan, SizedArm, Sizing
 from .spec import (
     DiffusionModelSpec,
     Fallback,
@@ -18,7 +21,6 @@ from .spec import (
     Toleration,
 )
 from .status import (
-    ArmKind,
     ArmRole,
     Condition,
     ConditionStatus,
@@ -27,7 +29,6 @@ from .status import (
     Phase,
     RevisionStatus,
     RevisionTemplate,
-    RolloutStatus,
     RouteArm,
     Routes,
 )
@@ -46,7 +47,10 @@ __all__ = [
     "Fallback",
     "FallbackEndpoint",
     "Gates",
+    "InspectedSource",
     "Limits",
+    "MeasuredMemory",
+    "MemoryPlan",
     "ModelSource",
     "ObjectMeta",
     "Phase",
@@ -54,13 +58,15 @@ __all__ = [
     "RevisionStatus",
     "RevisionTemplate",
     "Rollout",
-    "RolloutStatus",
+    "RolloutState",
     "RouteArm",
     "Routes",
     "Routing",
     "Sampler",
     "Scoring",
     "SecretKeyRef",
+    "SizedArm",
+    "Sizing",
     "StatusOnly",
     "TemperatureRange",
     "Toleration",

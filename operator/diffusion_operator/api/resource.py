@@ -9,6 +9,14 @@ from .spec import DiffusionModelSpec
 from .status import DiffusionModelStatus
 
 
+class ManagedFields(ApiModel):
+    """Which fields a program wrote last, and when."""
+
+    manager: str = ""
+    time: str = ""
+    fields_v1: dict[str, Any] = Field(default_factory=dict, alias="fieldsV1")
+
+
 class ObjectMeta(ApiModel):
     """The part of metadata that we read."""
 
@@ -18,6 +26,8 @@ class ObjectMeta(ApiModel):
     resource_version: str
     generation: int = 1
     deletion_timestamp: str | None = None
+    annotations: dict[str, str] = Field(default_factory=dict)
+    managed_fields: list[ManagedFields] = Field(default_factory=list)
 
 
 class DiffusionModel(ApiModel):

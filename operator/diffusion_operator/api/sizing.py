@@ -42,6 +42,7 @@ class InspectedSource(ApiModel):
 
     key: str = Field(max_length=8, description="Hash of the source and its revision.")
     source: str = Field(max_length=512, description="As in spec.")
+    image: str = Field(max_length=512, description="Worker image that reads it.")
     facts: str | None = Field(
         default=None,
         max_length=LONGEST_FACTS,
@@ -76,6 +77,9 @@ class Sizing(ApiModel):
         ge=1,
         description="Memory of the smallest GPU of the nodes that pods may run on, from their label "
         "nvidia.com/gpu.memory. The last one known while no such node is there.",
+    )
+    nodes: str | None = Field(
+        default=None, max_length=4096, description="Labels of those nodes, from resources.nodeSelector."
     )
     sources: list[InspectedSource] = Field(
         default_factory=list,

@@ -303,42 +303,38 @@ class Rollout(ApiModel):
         le=100,
         description="Share of the requests that a new revision gets once it is ready, 1 to 100. The rest stays with "
         "the promoted revision, "
-        "or with the AR model while there is none. 100 promotes it at once. Default: 5.",
+        "or with the AR model while there is none. 100 promotes it at once, also in the middle of a rollout. Default: 5.",
     )
     step_percent: int | None = Field(
         default=None,
         ge=1,
         le=100,
-        json_schema_extra=NOT_YET,
         description="What each step adds, in percent of the requests. Default: 5.",
     )
     step_duration: PositiveDuration | None = Field(
         default=None,
-        json_schema_extra=NOT_YET | positive("0 would skip all observation: write a positive duration such as 24h"),
+        json_schema_extra=positive("0 would skip all observation: write a positive duration such as 24h"),
         description="Observed time per step; time without metrics does not count. Default: 24h.",
     )
     paused: bool | None = Field(
         default=None,
-        description="Hold all weights as they are. Pods and repairs go on. Set it to false to go on. Default: false.",
+        description="Hold the weight where it is: nothing starts and nothing climbs. Pods and repairs go on, a proven "
+        "failure still rolls back, and a canary that spec no longer asks for still goes. Default: false.",
     )
     on_inconclusive: Literal["Hold", "Rollback"] | None = Field(
         default=None,
-        json_schema_extra=NOT_YET,
         description="What to do when maxHold has passed without a verdict. Default: Hold.",
     )
     max_hold: PositiveDuration | None = Field(
         default=None,
-        json_schema_extra=NOT_YET
-        | positive("0 would never wait for a verdict: write a positive duration such as 168h"),
+        json_schema_extra=positive("0 would never wait for a verdict: write a positive duration such as 168h"),
         description="How long a step may go without a verdict. Default: 168h.",
     )
-    gates: Gates | None = Field(
-        default=None, json_schema_extra=NOT_YET, description="What the revision must hold to climb."
-    )
+    gates: Gates | None = Field(default=None, description="What the revision must hold to climb.")
 
 
 class Routing(ApiModel):
-    """Which requests go to the AR model whatever the weights say."""
+    """Which requests go to which arm, beside the weights."""
 
     min_output_tokens: int | None = Field(
         default=None,
@@ -349,18 +345,23 @@ class Routing(ApiModel):
     causal_workloads: list[Literal["code", "math"]] | None = Field(
         default=None,
         max_length=2,
-        json_schema_extra=NOT_YET | {"x-kubernetes-list-type": "set"},
-        description="Kinds of work that go to AR. Default: code and math.",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
+        description="Kinds of work that go to AR. An empty list sends none. Default: code and math.",
     )
     detect_workload: bool | None = Field(
         default=None,
-        json_schema_extra=NOT_YET,
         description="Guess the kind of work from the prompt when the request does not say. Default: true.",
     )
     sticky: Literal["none", "user"] | None = Field(
         default=None,
-        json_schema_extra=NOT_YET,
-        description="user keeps each user on one arm while weights stand still. Default: none.",
+        description="user keeps each user (the request's field user, or the header x-diffusion-user) on one arm; a step "
+        "of the rollout moves only those who come to the new revision. Default: none.",
+    )
+    on_unconverged: Literal["Fallback", "Accept"] | None = Field(
+        default=None,
+        description="What to do with an answer whose canvases hit the model's own cap of steps before they were "
+        "stable: Fallback has AR answer instead, Accept sends it. Where sampler.maxDenoisingSteps or the request sets "
+        "the cap, answers are always accepted. Default: Fallback.",
     )
 
 
@@ -401,7 +402,5 @@ class DiffusionModelSpec(ApiModel):
     rollout: Rollout | None = Field(
         default=None, description="How a new diffusion revision takes over from what serves now."
     )
-    routing: Routing | None = Field(
-        default=None, description="Which requests go to the AR model whatever the weights say."
-    )
+    routing: Routing | None = Field(default=None, description="Which requests go to which arm, beside the weights.")
     scoring: Scoring | None = Field(default=None, description="Measuring quality in pairs, off the request path.")

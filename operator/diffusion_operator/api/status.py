@@ -2,13 +2,15 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
 
 from pydantic import Field
 
+from .arms import ArmKind
 from .base import ApiModel
 from .labels import GRPC_PORT
+from .rollout import RevisionHash, RolloutState
 from .sampler import Attention, Sampler
+from .sizing import MemoryPlan, Sizing
 from .spec import ModelSource, Resources
 
 
@@ -20,13 +22,6 @@ class Phase(StrEnum):
     SERVING = "Serving"
     DEGRADED = "Degraded"
     FAILED = "Failed"
-
-
-class ArmKind(StrEnum):
-    """What answers on an arm."""
-
-    DIFFUSION = "diffusion"
-    AR = "ar"
 
 
 class ArmRole(StrEnum):
@@ -88,6 +83,10 @@ class EngineLimits(ApiModel):
     """Limits in force: what spec.limits means in numbers."""
 
     max_batch_size: int = Field(description="Rows in flight in one pod.")
+    planned_rows: int | None = Field(
+        default=None,
+        description="With limits.maxBatchSize auto: rows of full length that fit the memory. Shorter ones may be more.",
+    )
     max_sequence_length: int | None = Field(
         default=None, description="Prompt and output tokens of one row. Absent: the model's own limit."
     )
@@ -106,9 +105,9 @@ class RevisionTemplate(ApiModel):
     attention: Attention | None = Field(default=None, description="What a canvas sees of the text before it.")
     limits: EngineLimits = Field(description="Limits in force.")
     resources: Resources = Field(description="What a pod gets.")
-
-
-RevisionHash = Annotated[str, Field(max_length=8, description="8 hex digits.")]
+    repetition_window: int | None = Field(
+        default=None, description="Tokens in which a repetition counts. Absent: the worker's own."
+    )
 
 
 class RevisionStatus(ApiModel):
@@ -120,20 +119,9 @@ class RevisionStatus(ApiModel):
         default=False, description="True once it had a ready pod. Only then may requests be sent to it."
     )
     template: RevisionTemplate = Field(description="What its pods are made of.")
-
-
-class RolloutStatus(ApiModel):
-    """Which revision plays which part."""
-
-    stable_revision: RevisionHash | None = Field(default=None, description="The promoted diffusion revision.")
-    canary_revision: RevisionHash | None = Field(
-        default=None, description="The diffusion revision beside the stable arm."
+    memory: MemoryPlan | None = Field(
+        default=None, description="What its pods may take, as planned when it was made. Absent: nothing was planned."
     )
-    fallback_revision: RevisionHash | None = Field(
-        default=None, description="The AR revision that requests fall back to."
-    )
-    canary_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that the canary serves.")
-    diffusion_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that diffusion serves.")
 
 
 class DiffusionModelStatus(ApiModel):
@@ -149,6 +137,12 @@ class DiffusionModelStatus(ApiModel):
         "asks. Degraded: requests are answered, but an arm that should answer does not. Failed: needs a person; see "
         "conditions.",
     )
+    replicas: int | None = Field(
+        default=None, ge=0, description="Pods of the revision that most requests go to, for autoscalers."
+    )
+    selector: str | None = Field(
+        default=None, max_length=512, description="Labels of those pods, for autoscalers: serialised, as they read it."
+    )
     url: str | None = Field(default=None, description="Where the OpenAI-compatible API is served inside the cluster.")
     conditions: list[Condition] = Field(
         default_factory=list,
@@ -156,8 +150,11 @@ class DiffusionModelStatus(ApiModel):
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         description="The state by aspect.",
     )
-    rollout: RolloutStatus = Field(default_factory=RolloutStatus, description="Which revision plays which part.")
+    rollout: RolloutState = Field(
+        default_factory=RolloutState, description="Which revision plays which part, and how the canary does."
+    )
     routes: Routes = Field(default_factory=Routes, description="Where gateways send requests.")
+    sizing: Sizing | None = Field(default=None, description="What fits the memory of a pod, and why.")
     revisions: list[RevisionStatus] = Field(
         default_factory=list,
         max_length=32,

@@ -6,12 +6,13 @@ from datetime import datetime
 
 from diffusion_operator.api import conditions as reasons
 from diffusion_operator.api.conditions import Reason
-from diffusion_operator.api.models import Condition, Phase, RevisionStatus
+from diffusion_operator.api.models import Condition, Phase, RevisionStatus, RolloutState
+from diffusion_operator.api.rollout import Outcome, RolloutPhase
 from diffusion_operator.api.status import LONGEST_MESSAGE
 
 from .observation import NO_PODS, Observation
 from .revision import Wanted
-from .routes import Plan
+from .sized.size import Sized
 
 Finding = tuple[Reason, str]
 
@@ -21,12 +22,13 @@ class Situation:
     """All that a report is made of."""
 
     wanted: Wanted
-    chosen: Plan
+    rollout: RolloutState
     revisions: Mapping[str, RevisionStatus]
     replicas: int
     observation: Observation
     lagging: tuple[str, ...]
     not_acted_on: tuple[str, ...]
+    sized: Sized
 
 
 def findings(situation: Situation) -> tuple[Finding, ...]:
@@ -35,7 +37,8 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
         _ready(situation),
         _progressing(situation),
         _fallback_available(situation),
-        (reasons.SIZING_OFF, "Limits are taken as they are written: the operator runs with --sizing=off."),
+        (situation.sized.reason, situation.sized.message),
+        _metrics_available(situation.rollout),
         _spec_applied(situation),
     )
 
@@ -48,6 +51,7 @@ def invalid(message: str) -> tuple[Finding, ...]:
         (reasons.INVALID_PROGRESSING, text),
         (reasons.FALLBACK_UNKNOWN, text),
         (reasons.INVALID_SIZED, text),
+        (reasons.NOTHING_MEASURED, text),
         (reasons.INVALID_SPEC_APPLIED, text),
     )
 
@@ -77,11 +81,11 @@ def conditions(
 def phase(found: Collection[Finding]) -> Phase:
     """The state in one word."""
     names = {reason for reason, _ in found}
-    if names & {reasons.INVALID, reasons.CHILD_REJECTED, reasons.PODS_NOT_STARTING}:
+    if names & {reasons.INVALID, reasons.CHILD_REJECTED, reasons.PODS_NOT_STARTING, reasons.HELD_BY_SIZING}:
         return Phase.FAILED if reasons.SERVING not in names else Phase.DEGRADED
     if reasons.SERVING not in names:
         return Phase.PENDING
-    if names & {reasons.ARM_DOWN, reasons.FALLBACK_NOT_READY}:
+    if names & {reasons.ARM_DOWN, reasons.FALLBACK_NOT_READY, reasons.ROLLED_BACK, reasons.ROLLBACK_BLOCKED}:
         return Phase.DEGRADED
     if names & {reasons.SETTLED, reasons.PAUSED}:
         return Phase.SERVING
@@ -99,14 +103,24 @@ def _ready(situation: Situation) -> Finding:
 
 
 def _progressing(situation: Situation) -> Finding:
-    chosen, observation = situation.chosen, situation.observation
+    rollout, observation = situation.rollout, situation.observation
     if observation.rejected:
         return reasons.CHILD_REJECTED, observation.rejected
     coming = list(_coming(situation))
-    stuck = [revision for revision in coming if observation.pods.get(revision.hash, NO_PODS).stuck]
+    # Also one that serves: pods that should replace its pods, because of other files, do not start.
+    stuck = [
+        revision
+        for revision in situation.revisions.values()
+        if revision.hash in _parts(situation) and observation.pods.get(revision.hash, NO_PODS).stuck
+    ]
     if stuck:
         return reasons.PODS_NOT_STARTING, " ".join(_explained(revision, situation) for revision in stuck)
-    if chosen.waits_for_stable:
+    if rollout.phase is RolloutPhase.ROLLBACK_BLOCKED:
+        return reasons.ROLLBACK_BLOCKED, rollout.message
+    held = situation.sized.held
+    if set(held.values()) - {reasons.INSPECTING}:
+        return reasons.HELD_BY_SIZING, f"{_listed(held)}: no pods are made, see the condition Sized."
+    if _waits_for_stable(situation):
         return reasons.WAITING_FOR_STABLE, (
             f"{_pods(situation.revisions[situation.wanted.diffusion.hash])} waits for an AR pod to serve the rest. "
             + " ".join(_explained(revision, situation) for revision in coming)
@@ -119,12 +133,13 @@ def _progressing(situation: Situation) -> Finding:
         starting = [revision for revision in coming if revision.hash not in serves]
         reason = reasons.REVISION_STARTING if starting else reasons.PODS_NOT_READY
         return reason, " ".join(_explained(revision, situation) for revision in starting or coming)
-    if chosen.held_by_pause:
-        return reasons.PAUSED, f"rollout.paused holds the canary at {chosen.canary_percent} percent."
-    if chosen.canary:
-        return reasons.CANARY_SERVING, (
-            f"Revision {chosen.canary} serves {chosen.canary_percent} percent of the requests as the canary."
+    if held:
+        return (
+            reasons.INSPECTING_FIRST,
+            f"{_listed(held)}: pods are made once it is known to fit, see the condition Sized.",
         )
+    if rollout.phase is not RolloutPhase.PROMOTED:
+        return _climbing(rollout)
     retiring = sorted(situation.revisions.keys() - _parts(situation))
     if retiring:
         waits = f" Gateways that have not confirmed: {', '.join(situation.lagging)}." if situation.lagging else ""
@@ -132,12 +147,47 @@ def _progressing(situation: Situation) -> Finding:
     return reasons.SETTLED, "All is as spec asks."
 
 
+def _climbing(rollout: RolloutState) -> Finding:
+    match rollout.phase:
+        case RolloutPhase.PAUSED:
+            return reasons.PAUSED, rollout.message
+        case RolloutPhase.HELD:
+            return reasons.HELD_TOO_LONG if rollout.is_overdue else reasons.ROLLOUT_HELD, rollout.message
+        case RolloutPhase.ROLLED_BACK:
+            return reasons.ROLLED_BACK, rollout.message
+        case RolloutPhase.WAITING:
+            return reasons.ROLLOUT_WAITING, rollout.message
+        case _:
+            return reasons.CANARY_SERVING, rollout.message
+
+
+def _waits_for_stable(situation: Situation) -> bool:
+    """Whether diffusion could serve, and the AR model that should serve the rest never could."""
+    rollout, wanted = situation.rollout, situation.wanted
+    serves = rollout.stable_revision or rollout.canary_revision or rollout.fallback_revision
+    return (
+        not serves
+        and wanted.ar is not None
+        and situation.revisions[wanted.diffusion.hash].ready_pods > 0
+        and rollout.phase is RolloutPhase.WAITING
+    )
+
+
+def _metrics_available(rollout: RolloutState) -> Finding:
+    if not (rollout.stable or rollout.canary) or not rollout.gates:
+        return reasons.NOTHING_MEASURED, "No diffusion revision was measured yet."
+    unreadable = [gate for gate in rollout.gates if gate.verdict is Outcome.ERROR]
+    if unreadable:
+        return reasons.METRICS_UNREADABLE, " ".join(f"{gate.gate}: {gate.message}" for gate in unreadable)
+    return reasons.METRICS_READ, "Every gate has data, or waits for more of it."
+
+
 def _fallback_available(situation: Situation) -> Finding:
     if situation.wanted.ar is None:
         return reasons.FALLBACK_NOT_SERVED, (
             "fallback.endpoint is not acted on yet; diffusion serves all requests once it is ready."
         )
-    serving = situation.chosen.fallback
+    serving = situation.rollout.fallback_revision
     if serving is None:
         return reasons.FALLBACK_STARTING, _explained(situation.revisions[situation.wanted.ar.hash], situation)
     revision = situation.revisions[serving]
@@ -154,8 +204,13 @@ def _spec_applied(situation: Situation) -> Finding:
 
 def _parts(situation: Situation) -> set[str]:
     """Hashes of all revisions that have a part to play now or soon."""
-    chosen, wanted = situation.chosen, situation.wanted
-    parts = {wanted.diffusion.hash, chosen.stable, chosen.canary, chosen.fallback}
+    rollout, wanted = situation.rollout, situation.wanted
+    parts = {
+        wanted.diffusion.hash,
+        rollout.stable_revision,
+        rollout.canary_revision,
+        rollout.fallback_revision,
+    }
     if wanted.ar:
         parts.add(wanted.ar.hash)
     return {part for part in parts if part}
@@ -163,15 +218,22 @@ def _parts(situation: Situation) -> set[str]:
 
 def _routed(situation: Situation) -> Iterator[RevisionStatus]:
     """Revisions that requests are sent to, by share or as the fallback."""
-    hashes = (situation.chosen.stable, situation.chosen.canary, situation.chosen.fallback)
+    rollout = situation.rollout
+    hashes = (rollout.stable_revision, rollout.canary_revision, rollout.fallback_revision)
     return (situation.revisions[hash_] for hash_ in hashes if hash_)
 
 
 def _coming(situation: Situation) -> Iterator[RevisionStatus]:
-    """Wanted revisions that do not have all their pods yet."""
+    """Wanted revisions that do not have all their pods yet, and may have them."""
     for wanted in (situation.wanted.diffusion, situation.wanted.ar):
-        if wanted is not None and situation.revisions[wanted.hash].ready_pods < situation.replicas:
+        if wanted is None or wanted.hash in situation.sized.held:
+            continue
+        if situation.revisions[wanted.hash].ready_pods < situation.replicas:
             yield situation.revisions[wanted.hash]
+
+
+def _listed(held: Collection[str]) -> str:
+    return f"Revision{'s' if len(held) > 1 else ''} {', '.join(sorted(held))}"
 
 
 def _pods(revision: RevisionStatus) -> str:

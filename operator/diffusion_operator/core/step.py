@@ -10,16 +10,20 @@ from diffusion_operator.api.models import (
     DiffusionModelStatus,
     Phase,
     RevisionStatus,
-    Rollout,
     StatusOnly,
 )
 
 from . import defaults, report
+from .advance import advance, is_at_rest
 from .not_acted_on import not_acted_on
 from .observation import NO_PODS, Observation
 from .retirement import lagging_gateways, removable, retained
-from .revision import Wanted, wanted
-from .routes import arms, next_table, plan
+from .revision import Wanted
+from .rollout import Decision as RolloutDecision
+from .rollout import Pace, RolloutPhase
+from .routes import arms, next_table
+from .scale import scale
+from .sized.size import size
 
 # While a gateway has not confirmed the routes nothing else tells us that it did: it is asked again.
 CONFIRMATION_SECONDS = 1.0
@@ -36,10 +40,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator was started with and decisions depend on."""
+    """What the operator was started with and decisions depend on. `pace` is None where the policy of each resource sets it."""
 
     worker_image: str
     gateway_url: str
+    pace: Pace | None = None
+    sizing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +53,32 @@ class Decision:
     """What to write, in this order: status, children of its revisions, removal.
 
     `remove` are hashes of revisions whose objects must go. `look_again_seconds` is when to decide again even if
-    nothing is heard; None when there is nothing to wait for but changes.
+    nothing is heard; None when there is nothing to wait for but changes and the rollout's next look at metrics.
+    `needs_gateways`: the decision depends on what gateways have in force. `rollout` is what the state machine said, None
+    where it was not asked.
     """
 
     status: DiffusionModelStatus
     remove: frozenset[str] = frozenset()
     events: tuple[Event, ...] = ()
     look_again_seconds: float | None = None
+    needs_gateways: bool = False
+    rollout: RolloutDecision | None = None
 
 
 def step(model: DiffusionModel, observation: Observation, *, settings: Settings, now: datetime) -> Decision:
     """Decide. The same input gives the same decision; one that was written gives no new one, unless it says to look again."""
     before = model.status
-    asked = wanted(model.spec, image=settings.worker_image)
+    sized = size(model, observation.sizing, image=settings.worker_image, now=now, is_on=settings.sizing)
+    asked = sized.wanted
     replicas = model.spec.replicas or defaults.REPLICAS
     known = _with_wanted(before.revisions, asked)
     revisions = {revision.hash: _seen(revision, observation) for revision in known}
 
-    chosen = plan(
-        asked, revisions=revisions, before=before.rollout, rollout=model.spec.rollout or Rollout(), replicas=replicas
-    )
-    routes = next_table(before.routes, arms(chosen, model=model.metadata.name))
-    parts = {asked.diffusion.hash, chosen.stable, chosen.canary, chosen.fallback}
+    advanced = advance(model, asked, revisions=revisions, observation=observation, now=now, pace=settings.pace)
+    state = advanced.state
+    routes = next_table(before.routes, arms(state, model=model.metadata.name))
+    parts = {asked.diffusion.hash, state.stable_revision, state.canary_revision, state.fallback_revision}
     parts |= {asked.ar.hash} if asked.ar else set()
     keep = {part for part in parts if part} | {arm.revision for arm in routes.arms}
     # What gateways have in force can only be told of a table that is written already.
@@ -76,30 +86,43 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
 
     situation = report.Situation(
         wanted=asked,
-        chosen=chosen,
+        rollout=state,
         revisions={revision.hash: revision for revision in stay},
         replicas=replicas,
         observation=observation,
         lagging=lagging_gateways(routes, observation),
         not_acted_on=not_acted_on(model.spec),
+        sized=sized,
     )
     found = report.findings(situation)
+    scaled = scale(state, asked, model=model.metadata.name, observation=observation)
     status = DiffusionModelStatus(
         observed_generation=model.metadata.generation,
         phase=report.phase(found),
         url=settings.gateway_url,
         conditions=report.conditions(found, before=before.conditions, generation=model.metadata.generation, now=now),
-        rollout=chosen.to_status(),
+        rollout=state,
         routes=routes,
-        revisions=list(stay),
+        sizing=sized.status,
+        # Objects are made of these: not yet of what is not known to fit.
+        revisions=[revision for revision in stay if revision.hash not in sized.held],
+        replicas=scaled.replicas,
+        selector=scaled.selector,
     )
     remove = removable(list(revisions.values()), stay=stay, routes=before.routes, observation=observation)
-    waits = len(stay) > len(keep) or observation.children - {revision.hash for revision in stay} - remove
+    retires = len(stay) > len(keep) or bool(observation.children - {revision.hash for revision in stay} - remove)
+    waits = (
+        retires or advanced.decision.is_settling or (state.phase is RolloutPhase.WAITING and bool(situation.lagging))
+    )
+    told = (Event(event.reason, event.message, is_warning=event.is_warning) for event in advanced.events)
+    differences = (Event("MemoryDiffers", message, is_warning=True) for message in sized.differences)
     return Decision(
         status=status,
-        remove=remove,
-        events=_events(before, status),
-        look_again_seconds=CONFIRMATION_SECONDS if waits else None,
+        remove=remove | sized.stale_jobs,
+        events=(*told, *differences, *_events(before, status)),
+        look_again_seconds=CONFIRMATION_SECONDS if waits else sized.look_again_seconds,
+        needs_gateways=retires or not is_at_rest(before.rollout, asked),
+        rollout=advanced.decision,
     )
 
 
@@ -165,7 +188,15 @@ _WARNING_REASONS = frozenset(
         "SpecInvalid",
         "ChildRejected",
         "PodsNotStarting",
+        "DoesNotFit",
+        "FactsUnavailable",
+        "WrongModel",
         "FallbackNotReady",
         "FallbackNotServed",
+        "FallbackUnavailable",
+        "HeldTooLong",
+        "MetricsUnreadable",
+        "RolledBack",
+        "RolloutHeld",
     }
 )

@@ -90,19 +90,10 @@ def test_the_time_of_transition_moves_with_the_status_only() -> None:
 
 
 def test_fields_that_nothing_acts_on_are_listed_by_path() -> None:
-    model = after(
-        a_model(
-            rollout={"initialPercent": 5, "gates": {"errorRate": {"max": 0.1}}, "stepDuration": "1h"},
-            limits={"maxBatchSize": "auto"},
-            resources={"gpuMemory": "80Gi"},
-        ),
-        seen(),
-    )
+    model = after(a_model(fallback={"endpoint": {"url": "http://vllm/v1", "model": "twin"}}), seen())
     assert reason(model, "SpecApplied") == ("False", "NotActedOnYet")
     message = next(c.message for c in model.status.conditions if c.type == "SpecApplied")
-    assert message == (
-        "Stored, not acted on yet: limits.maxBatchSize=auto, resources.gpuMemory, rollout.gates, rollout.stepDuration."
-    )
+    assert message == "Stored, not acted on yet: fallback.endpoint."
 
 
 def test_a_spec_that_is_acted_on_is_applied() -> None:

@@ -62,6 +62,6 @@ def test_without_scores_there_is_no_perplexity_gate(parts: dict[str, object]) ->
 
 
 def test_looks_fit_the_length_of_a_step() -> None:
-    assert Pace.of(Policy()).look_seconds == 30
+    assert Pace.of(Policy()).look_seconds == 300
     assert Pace.of(Policy(step_seconds=10)).look_seconds == 1
     assert Pace.of(Policy(step_seconds=300)).look_seconds == 3

@@ -12,6 +12,7 @@ A Fail of either is a Fail. Everything else is told from the first, which has mo
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from diffusion_operator.api.rollout import GateName
 from diffusion_operator.core.verdict import (
     Buckets,
     Confidence,
@@ -29,7 +30,7 @@ from diffusion_operator.core.verdict import (
 
 from . import wording
 from .evidence import Crashes, Evidence, Quality
-from .limits import GateLimit, GateLimits, GateName
+from .limits import GateLimit, GateLimits
 
 # The chance that a revision that keeps its limits is ever rolled back on the way to 100 %, all gates and looks together.
 FALSE_ALARM = 0.01

@@ -2,18 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class GateName(StrEnum):
-    """Gates by the names that they have in spec.rollout.gates; `crashes` has nothing to set."""
-
-    PERPLEXITY_RATIO = "perplexityRatio"
-    REPETITION_RATE = "repetitionRate"
-    TIME_TO_FIRST_TOKEN = "timeToFirstToken"  # noqa: S105 no secret
-    LATENCY_RATIO = "latencyRatio"
-    ERROR_RATE = "errorRate"
-    CRASHES = "crashes"
+from diffusion_operator.api.rollout import GateName
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from math import ceil, isfinite
 
+from diffusion_operator.api.rollout import GateName
 from diffusion_operator.core.verdict import Estimate, Outcome, Test
 
-from .limits import GateLimit, GateName
+from .limits import GateLimit
 
 _NOUN = {
     GateName.PERPLEXITY_RATIO: "pairs",

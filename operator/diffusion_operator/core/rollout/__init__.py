@@ -3,16 +3,19 @@
 `step` decides once; `window` says which time span to read metrics for before it; `shares` says which routes it wants.
 """
 
+from diffusion_operator.api.rollout import Change, Failure, GateStatus, RolloutPhase, RolloutState, Watched
+
 from .acts import RolloutEvent
-from .commands import Command, Verb, parse_command
+from .commands import LONGEST_COMMAND, MEANS, Command, Verb, parse_command
 from .machine import Decision, step
 from .observation import Observation, Reading, Run
 from .observed_time import resumed_runs
 from .policy import Intent, Pace, Policy, policy, scored_share
-from .state import Change, Failure, GateStatus, RolloutPhase, RolloutState, Watched
 from .windows import Window, windows
 
 __all__ = [
+    "LONGEST_COMMAND",
+    "MEANS",
     "Change",
     "Command",
     "Decision",

@@ -3,8 +3,17 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from diffusion_operator.api.rollout import (
+    LONGEST_HISTORY,
+    Change,
+    EventCounts,
+    Failure,
+    PairSums,
+    RolloutState,
+    Watched,
+)
+
 from .policy import Intent
-from .state import LONGEST_HISTORY, Change, EventCounts, Failure, PairSums, RolloutState, Watched
 
 
 @dataclass(frozen=True, slots=True)

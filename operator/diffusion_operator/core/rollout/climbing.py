@@ -1,5 +1,6 @@
 """Upwards: the first weight, the next one, promotion. And the end of a period after promotion."""
 
+from diffusion_operator.api.rollout import RolloutState, Watched
 from diffusion_operator.core.gates import GateName
 from diffusion_operator.core.verdict import Outcome
 
@@ -7,7 +8,6 @@ from . import acts
 from .acts import Act
 from .look import Look
 from .situation import Situation, waits_for
-from .state import RolloutState, Watched
 
 
 def climb(situation: Situation) -> Act | None:
@@ -28,6 +28,9 @@ def climb(situation: Situation) -> Act | None:
 
 def _next_step(situation: Situation, look: Look) -> Act | None:
     intent, canary = situation.intent, look.watched
+    if _is_asked_to_the_top(situation, canary):
+        why = "spec asks for 100% at once."
+        return acts.promote(situation.state, canary, reason="Asked", why=why, now=situation.now)
     is_due = (
         canary.revision == intent.revision
         and look.is_observing
@@ -38,6 +41,17 @@ def _next_step(situation: Situation, look: Look) -> Act | None:
     if not is_due or situation.is_paused:
         return None
     return up(situation, look, reason="GatesPass", why="it was observed for the whole step and all gates pass.")
+
+
+def _is_asked_to_the_top(situation: Situation, canary: Watched) -> bool:
+    intent = situation.intent
+    return (
+        canary.revision == intent.revision
+        and intent.policy.initial_percent == 100
+        and not situation.is_paused
+        and situation.observation.in_force
+        and situation.ready(canary.revision) >= intent.replicas
+    )
 
 
 def up(situation: Situation, look: Look, *, reason: str, why: str) -> Act:

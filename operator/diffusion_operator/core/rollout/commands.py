@@ -30,15 +30,19 @@ MEANS = {
 }
 
 
+LONGEST_COMMAND = 256  # as status remembers it
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`text` is the whole annotation: it tells one command from the next."""
+    """`text` is the whole annotation: it tells one command from the next. `by`: who asked and when, as far as is known."""
 
     verb: Verb
     text: str
+    by: str = "a person"
 
 
-def parse_command(text: str) -> Command:
+def parse_command(text: str, *, by: str = "a person") -> Command:
     """A command from the annotation's value.
 
     Raises:
@@ -47,4 +51,4 @@ def parse_command(text: str) -> Command:
     verb = text.partition(":")[0].strip()
     if verb not in set(Verb):
         raise ValueError(f"{text!r} is no command: write {', '.join(Verb)}, with an optional :anything after it")
-    return Command(Verb(verb), text)
+    return Command(Verb(verb), text, by)

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
+from diffusion_operator.api.rollout import EventCounts, PairSums, Watched
 from diffusion_operator.core.gates import Crashes, Evidence, Quality, Speed, Verdict, judge
 from diffusion_operator.core.verdict import Moments, Outcome, Proportion, Unreadable
 
@@ -11,7 +12,6 @@ from . import acts
 from .observation import Observation, Reading, Run
 from .observed_time import account
 from .policy import Intent, Pace
-from .state import EventCounts, PairSums, Watched
 
 _NOT_READ = Unreadable("the metrics of this step could not be read")
 
@@ -21,7 +21,8 @@ class Look:
     """A revision as it is now.
 
     `down` are the arms that have no ready pod. `is_break`: observed time came to a stop, which must be written down.
-    `is_new`: the step was not observed before, so there is nothing to judge.
+    `is_new`: the step was not observed before, so there is nothing to judge. `is_measured` is false when metrics were not
+    asked for this pass: there are no verdicts but that on crashes, and time stands where it stood.
     """
 
     watched: Watched
@@ -32,6 +33,7 @@ class Look:
     is_break: bool
     is_observing: bool
     is_new: bool = False
+    is_measured: bool = True
 
     def of(self, outcome: Outcome) -> tuple[Verdict, ...]:
         """Verdicts with this outcome."""
@@ -73,12 +75,16 @@ def look(
     down = tuple(sorted(arm for arm in arms if observation.ready.get(arm, 0) < 1))
     run = observation.runs.get(watched.revision)
     crashes = observation.crashes.get(watched.revision, Crashes())
+    only_crashes = judge({}, Evidence(crashes=crashes))
     if watched.started_at is None:
         if observation.in_force:
             watched = watched.model_copy(update={"started_at": now, "accounted_at": now})
-        only_crashes = judge({}, Evidence(crashes=crashes))
         return Look(
             watched, only_crashes, down, reading=None, run=None, is_break=False, is_observing=False, is_new=True
+        )
+    if not observation.is_measured:
+        return Look(
+            watched, only_crashes, down, reading=None, run=run, is_break=False, is_observing=False, is_measured=False
         )
 
     reading = observation.readings.get(watched.revision)

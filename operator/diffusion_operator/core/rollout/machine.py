@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from diffusion_operator.api.rollout import Failure, RolloutState, Watched
 from diffusion_operator.core.gates import Verdict
 from diffusion_operator.core.verdict import Outcome
 
@@ -17,7 +18,6 @@ from .look import Look, look
 from .observation import Observation, Run
 from .policy import Intent, Pace
 from .situation import Situation, hold_reason, is_overdue
-from .state import Failure, RolloutState, Watched
 
 _SOON_SECONDS = 1.0
 
@@ -26,7 +26,8 @@ _SOON_SECONDS = 1.0
 class Decision:
     """What to write and when to look again.
 
-    `status` is the state before, itself, when nothing is worth a write. `runs` goes into the next observation of this
+    `status` is the state before, itself, when nothing is worth a write. `is_settling`: a weight moved or a step begins, so
+    the next pass is due soon whether or not there are metrics to read. `runs` goes into the next observation of this
     process. `verdicts` are what this look found, by revision, for logs and metrics. `requeue_after` is in seconds; None
     when there is nothing to wait for but changes.
     """
@@ -36,6 +37,7 @@ class Decision:
     events: tuple[RolloutEvent, ...]
     runs: Mapping[str, Run]
     verdicts: Mapping[str, tuple[Verdict, ...]]
+    is_settling: bool = False
 
 
 def step(
@@ -57,12 +59,14 @@ def step(
     is_worth_writing = (
         act is not None or any(one.is_break for one in looks) or telling.differs(before, state, now=now, pace=pace)
     )
+    is_settling = moved or any(one.is_new for one in looks)
     return Decision(
         status=state if is_worth_writing else before,
-        requeue_after=_requeue(state, intent, soon=moved or any(one.is_new for one in looks), pace=pace),
+        requeue_after=_requeue(state, intent, soon=is_settling, pace=pace),
         events=(*events, *told.events),
         runs={one.watched.revision: one.run for one in looks if one.run},
         verdicts={one.watched.revision: one.verdicts for one in looks},
+        is_settling=is_settling,
     )
 
 

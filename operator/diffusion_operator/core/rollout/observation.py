@@ -21,10 +21,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An unbroken run of looks by this process at which everything could be observed."""
+    """An unbroken run of looks by this process at which everything could be observed.
+
+    `is_over`: of a process that has ended. What it counted is to be written down; nothing is added to it.
+    """
 
     since: datetime
     until: datetime
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class Observation:
     `ready` are ready pods by revision, AR included. `in_force` says whether every ready gateway has the routes of this
     state in force. `readings` and `crashes` are by revision; a revision without a reading could not be read. `runs` is
     what the step before returned, to be kept in memory only: a process that has just started has none, which is why time
-    in which nobody looked does not count.
+    in which nobody looked does not count. `is_measured`: metrics were read for this pass. False between two looks, when
+    something else woke the operator: time and verdicts then stay as they are, and only what needs no metrics is decided.
     """
 
     ready: Mapping[str, int] = field(default_factory=dict)
@@ -42,3 +47,4 @@ class Observation:
     readings: Mapping[str, Reading] = field(default_factory=dict)
     crashes: Mapping[str, Crashes] = field(default_factory=dict)
     runs: Mapping[str, Run] = field(default_factory=dict)
+    is_measured: bool = True

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from diffusion_operator.api.rollout import RolloutState, Watched
+
 from .observation import Run
 from .policy import Pace
-from .state import RolloutState, Watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,11 @@ def account(watched: Watched, run: Run | None, *, is_observing: bool, now: datet
     """Add the observed time since the last account. Clocks may jump either way: such a time counts nothing."""
     if watched.started_at is None or watched.accounted_at is None:
         return Accounted(watched, run=None, is_break=False)
-    goes_on = run is not None and timedelta() <= now - run.until <= timedelta(seconds=pace.longest_gap_seconds)
+    goes_on = (
+        run is not None
+        and not run.is_over
+        and timedelta() <= now - run.until <= timedelta(seconds=pace.longest_gap_seconds)
+    )
     counted, next_run, is_break = run, Run(now, now) if is_observing else None, run is not None
     if run and goes_on and is_observing:
         counted = next_run = Run(run.since, now)
@@ -49,10 +54,12 @@ def resumed_runs(state: RolloutState, *, alive_since: datetime, alive_until: dat
     """Runs of a process that has ended, for the one that takes over.
 
     `alive_since` and `alive_until` are from a record that the earlier process renewed as long as it looked, such as a
-    Lease. A run that broke was written down, so what state says of it held until the end.
+    Lease. A run that broke was written down, so what state says of it held until the end. While something climbs a run
+    ends with its process, and its time is written at the next look: the next record begins with the next process. After
+    promotion nothing waits for that time, so a short absence is bridged and costs no write.
     """
     return {
-        watched.revision: Run(watched.accounted_at, alive_until)
+        watched.revision: Run(watched.accounted_at, alive_until, is_over=state.canary is not None)
         for watched in (state.stable, state.canary)
         if watched
         and watched.is_observing

@@ -58,21 +58,21 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the shell looks.
+    """How often the shell looks. Between looks it hears of crashes, of pods and of arms that fail more than they should.
 
     Two looks that are further apart than `longest_gap_seconds` had nobody looking in between: that time does not count.
     `checkpoint_seconds` is how long counted time may stay unwritten. A restart loses at most that, and nothing where
     `resumed_runs` can be told how long the process before was alive.
     """
 
-    look_seconds: float = 30.0
-    longest_gap_seconds: float = 120.0
+    look_seconds: float = 300.0
+    longest_gap_seconds: float = 1200.0
     checkpoint_seconds: float = 3600.0
 
     @classmethod
     def of(cls, policy: Policy) -> "Pace":
-        """Looks that do justice to the length of a step: at least a hundred in it, at most one each second."""
-        look = min(30.0, max(1.0, policy.step_seconds / 100))
+        """Looks that do justice to the length of a step: a hundred in it, or one in five minutes, at most one a second."""
+        look = min(300.0, max(1.0, policy.step_seconds / 100))
         return cls(look, longest_gap_seconds=4 * look, checkpoint_seconds=max(10 * look, policy.step_seconds / 24))
 
 
@@ -92,7 +92,10 @@ class Intent:
 
 
 def policy(spec: DiffusionModelSpec) -> Policy:
-    """The policy of a spec. Where no pairs are scored there is no gate on perplexity: nothing could ever judge it."""
+    """The policy of a spec. A gate that nothing could ever judge is left out.
+
+    Where no pairs are scored there is none on perplexity; without an AR model of ours there is no latency to compare with.
+    """
     rollout = spec.rollout or Rollout()
     errors = (rollout.gates and rollout.gates.error_rate) or ErrorGate()
     return Policy(
@@ -103,7 +106,9 @@ def policy(spec: DiffusionModelSpec) -> Policy:
         rolls_back_when_overdue=rollout.on_inconclusive == "Rollback",
         max_hold_seconds=seconds(rollout.max_hold or MAX_HOLD),
         guard_seconds=seconds(errors.window or ERROR_WINDOW),
-        gates=_gates(rollout.gates or Gates(), is_scored=scored_share(spec) > 0),
+        gates=_gates(
+            rollout.gates or Gates(), is_scored=scored_share(spec) > 0, has_ar=spec.fallback.model is not None
+        ),
     )
 
 
@@ -115,7 +120,7 @@ def scored_share(spec: DiffusionModelSpec) -> float:
     return (SAMPLE_PERCENT if percent is None else percent) / 100
 
 
-def _gates(gates: Gates, *, is_scored: bool) -> GateLimits:
+def _gates(gates: Gates, *, is_scored: bool, has_ar: bool) -> GateLimits:
     perplexity = gates.perplexity_ratio or PerplexityGate()
     repetition = gates.repetition_rate or RepetitionGate()
     first_token = gates.time_to_first_token or FirstTokenGate()
@@ -132,6 +137,8 @@ def _gates(gates: Gates, *, is_scored: bool) -> GateLimits:
     }
     if not is_scored:
         del limits[GateName.PERPLEXITY_RATIO]
+    if not has_ar:
+        del limits[GateName.LATENCY_RATIO]
     return limits
 
 

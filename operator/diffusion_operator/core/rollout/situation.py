@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from diffusion_operator.api.rollout import RolloutState
 from diffusion_operator.core.verdict import Outcome
 
 from .look import Look
 from .observation import Observation
 from .policy import Intent
-from .state import RolloutState
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def waits_for(situation: Situation) -> str | None:
         return "waits for gateways that do not have the routes in force yet"
     if ready < 1:
         return f"waits for a ready pod of {intent.revision}"
-    if rest and not situation.ready(rest):
+    if rest and not situation.goes_straight and not situation.ready(rest):
         return f"waits for a ready pod of {rest}, which serves the rest"
     if rest and situation.goes_straight and ready < intent.replicas:
         return f"waits for {intent.replicas} ready pods of {intent.revision}, which has {ready}"
@@ -62,7 +62,7 @@ def waits_for(situation: Situation) -> str | None:
 def hold_reason(situation: Situation) -> str | None:
     """Why the canary cannot go on by itself; None while it is only a matter of time."""
     look, intent = situation.canary, situation.intent
-    if look is None or look.is_new or look.watched.revision != intent.revision:
+    if look is None or look.is_new or not look.is_measured or look.watched.revision != intent.revision:
         return None
     if look.down:
         return f"no ready pod of {', '.join(look.down)}: the time does not count"

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+from diffusion_operator.api.rollout import Failure, Watched
+
 from . import acts, climbing
 from .acts import Act, RolloutEvent
-from .commands import Command, Verb
+from .commands import LONGEST_COMMAND, Command, Verb
 from .situation import Situation
-from .state import Failure, Watched
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,11 @@ def take(situation: Situation) -> tuple[Situation, Asked]:
     """Read the command, if it is a new one. The situation remembers that it was read."""
     command = situation.intent.command
     state = situation.state
-    if command is None or command.text[:256] == state.handled_command:
+    if command is None or command.text[:LONGEST_COMMAND] == state.handled_command:
         return situation, _NOTHING
-    situation = replace(situation, state=state.model_copy(update={"handled_command": command.text[:256]}))
+    if command.verb is Verb.PROMOTE and situation.canary and not situation.canary.is_measured:
+        return situation, _NOTHING  # what this step showed goes along to the next: it is read first
+    situation = replace(situation, state=state.model_copy(update={"handled_command": command.text[:LONGEST_COMMAND]}))
     match command.verb:
         case Verb.PAUSE | Verb.RESUME:
             return _pause(situation, command)
@@ -47,7 +50,7 @@ def overtaken(command: Command) -> RolloutEvent:
 def _pause(situation: Situation, command: Command) -> tuple[Situation, Asked]:
     is_paused = command.verb is Verb.PAUSE
     state = situation.state.model_copy(update={"is_paused": is_paused})
-    text = "A person paused the rollout." if is_paused else "A person resumed the rollout."
+    text = f"The rollout was {'paused' if is_paused else 'resumed'} by {command.by} ({command.text})."
     if not is_paused and situation.intent.policy.paused:
         text += " spec.rollout.paused still holds it."
     reason = "RolloutPaused" if is_paused else "RolloutResumed"
@@ -62,7 +65,7 @@ def _abort(situation: Situation, command: Command) -> tuple[Situation, Asked]:
     failure = Failure(
         revision=serving.revision if serving else wanted,
         reason="Aborted",
-        message=f"a person aborted it ({command.text}).",
+        message=f"aborted by {command.by} ({command.text})."[:1024],
         at=situation.now,
     )
     if serving:
@@ -75,14 +78,17 @@ def _retry(situation: Situation, command: Command) -> tuple[Situation, Asked]:
     state = situation.state
     if not state.failure or state.failure.revision != situation.intent.revision:
         return situation, _refused(command, "the revision that spec asks for was not rolled back")
-    event = RolloutEvent("Retried", f"{state.failure.revision} may climb again, from the first step.")
+    event = RolloutEvent(
+        "Retried",
+        f"{state.failure.revision} may climb again, from the first step: asked for by {command.by} ({command.text}).",
+    )
     return replace(situation, state=state.model_copy(update={"failure": None})), Asked(events=(event,))
 
 
 def _promote(situation: Situation, command: Command) -> Asked:
     state, intent, look = situation.state, situation.intent, situation.canary
     ready = situation.ready(intent.revision)
-    why = f"a person asked for it ({command.text})."
+    why = f"asked for by {command.by} ({command.text})."
     if state.failure and state.failure.revision == intent.revision:
         return _refused(command, f"{intent.revision} was rolled back: ask for {Verb.RETRY} first")
     if state.stable and state.stable.revision == intent.revision:
@@ -100,5 +106,7 @@ def _promote(situation: Situation, command: Command) -> Asked:
 
 
 def _refused(command: Command, why: str) -> Asked:
-    event = RolloutEvent("CommandRefused", f"{command.text!r} is not done: {why}.", is_warning=True)
+    event = RolloutEvent(
+        "CommandRefused", f"{command.text!r}, asked for by {command.by}, is not done: {why}.", is_warning=True
+    )
     return Asked(events=(event,))

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from diffusion_operator.api.rollout import Failure, GateStatus, RolloutPhase, RolloutState, Watched
+
 from . import climbing
 from .acts import Act, RolloutEvent
 from .look import Look
 from .policy import Pace
 from .situation import Situation, hold_reason, is_overdue, waits_for
-from .state import Failure, GateStatus, RolloutPhase, RolloutState, Watched
 
 _LONGEST_MESSAGE = 1024
 
@@ -32,6 +33,8 @@ def tell(situation: Situation, *, before: RolloutState, moved: bool) -> Told:
         held_since = min(state.held_since or situation.now, situation.now)
     overdue = held is not None and is_overdue(situation)
     phase, message = _phase(situation, held)
+    if not moved and _is_told_already(situation, before, phase):
+        phase, message, held_since, overdue = before.phase, before.message, before.held_since, before.is_overdue
     look = situation.canary or (None if state.canary else situation.stable)
     state = state.model_copy(
         update={
@@ -39,10 +42,17 @@ def tell(situation: Situation, *, before: RolloutState, moved: bool) -> Told:
             "message": message[:_LONGEST_MESSAGE],
             "held_since": held_since,
             "is_overdue": overdue,
-            "gates": state.gates if look is None or look.is_new else _gates(look),
+            "gates": state.gates if look is None or look.is_new or not look.is_measured else _gates(look),
         }
     )
     return Told(state, _news(before, state))
+
+
+def _is_told_already(situation: Situation, before: RolloutState, phase: RolloutPhase) -> bool:
+    """Whether what the last look said still stands, since nothing was measured anew."""
+    look = situation.canary
+    goes_on = {RolloutPhase.OBSERVING, RolloutPhase.HELD}
+    return look is not None and not look.is_measured and phase is RolloutPhase.OBSERVING and before.phase in goes_on
 
 
 def block(state: RolloutState, due: Failure) -> Act:
@@ -59,8 +69,9 @@ def differs(before: RolloutState, after: RolloutState, *, now: datetime, pace: P
     """Whether the state is worth a write: more than numbers changed, or they are old, or one doubled."""
     if _lasting(before) != _lasting(after):
         return True
-    written = [watched.accounted_at for watched in (before.stable, before.canary) if watched and watched.accounted_at]
-    if any(now - at >= timedelta(seconds=pace.checkpoint_seconds) for at in written):
+    # After promotion no weight waits for time: what a restart would lose of it is no matter.
+    written = before.canary.accounted_at if before.canary else None
+    if written and now - written >= timedelta(seconds=pace.checkpoint_seconds):
         return True
     return any(
         new.samples >= 2 * old.samples and new.samples > 0
@@ -105,7 +116,11 @@ def _climbing(situation: Situation, canary: Watched, held: str | None) -> tuple[
     if canary.started_at is None:
         return RolloutPhase.OBSERVING, f"{where}; waits for gateways to have that in force."
     left = max(0.0, situation.intent.policy.step_seconds - canary.observed_seconds)
-    return RolloutPhase.OBSERVING, f"{where}; the next step is due in {_duration(left)}, if all gates pass."
+    due = situation.now + timedelta(seconds=left)
+    return (
+        RolloutPhase.OBSERVING,
+        f"{where}; the next step is due at {due:%Y-%m-%d %H:%M:%S} UTC, if all gates pass and no time is lost.",
+    )
 
 
 def _without_looks(situation: Situation) -> Situation:
@@ -161,11 +176,3 @@ def _lasting_of(watched: Watched | None) -> tuple[object, ...] | None:
     if watched is None:
         return None
     return (watched.revision, watched.ar, watched.run, watched.step, watched.started_at, watched.is_observing)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minutes:02d}m"
-    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from diffusion_operator.api.rollout import RolloutState, Watched
+
 from .policy import Policy
-from .state import RolloutState, Watched
 
 
 @dataclass(frozen=True, slots=True)

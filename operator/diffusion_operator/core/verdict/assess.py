@@ -1,7 +1,8 @@
 """The four verdicts, from an estimate and a limit."""
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from diffusion_operator.api.rollout import Outcome
 
 from .estimates import Estimate, needed_factor
 
@@ -11,15 +12,6 @@ from .estimates import Estimate, needed_factor
 RATIO_MARGIN = 0.05
 SHARE_MARGIN = 0.25
 LEAST_SHARE_MARGIN = 0.005
-
-
-class Outcome(StrEnum):
-    """What a gate says of a revision."""
-
-    PASS = "Pass"  # noqa: S105 a verdict, no secret
-    FAIL = "Fail"
-    INCONCLUSIVE = "Inconclusive"
-    ERROR = "Error"
 
 
 @dataclass(frozen=True, slots=True)

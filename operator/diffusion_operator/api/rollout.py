@@ -1,15 +1,35 @@
-"""`status.rollout`: the whole memory of a rollout."""
+"""`status.rollout`: the whole memory of a rollout, and what people read of it."""
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from diffusion_operator.api.base import ApiModel
-from diffusion_operator.core.gates import GateName
-from diffusion_operator.core.verdict import Outcome
+from .base import ApiModel
 
 LONGEST_HISTORY = 20
+RevisionHash = Annotated[str, Field(max_length=8, description="8 hex digits.")]
+
+
+class GateName(StrEnum):
+    """Gates by the names that they have in spec.rollout.gates; `crashes` has nothing to set."""
+
+    PERPLEXITY_RATIO = "perplexityRatio"
+    REPETITION_RATE = "repetitionRate"
+    TIME_TO_FIRST_TOKEN = "timeToFirstToken"  # noqa: S105 no secret
+    LATENCY_RATIO = "latencyRatio"
+    ERROR_RATE = "errorRate"
+    CRASHES = "crashes"
+
+
+class Outcome(StrEnum):
+    """What a gate says of a revision."""
+
+    PASS = "Pass"  # noqa: S105 a verdict, no secret
+    FAIL = "Fail"
+    INCONCLUSIVE = "Inconclusive"
+    ERROR = "Error"
 
 
 class RolloutPhase(StrEnum):
@@ -93,11 +113,26 @@ class Change(ApiModel):
 class RolloutState(ApiModel):
     """A rollout. AR serves what neither `stable` nor `canary` does."""
 
-    phase: RolloutPhase = Field(default=RolloutPhase.WAITING, description="Where the rollout is.")
+    phase: RolloutPhase = Field(
+        default=RolloutPhase.WAITING,
+        description="Waiting: for pods or gateways. Observing: the canary serves its weight and is measured. Held: a gate "
+        "does not let it go on. Paused: by spec or a person. RollbackBlocked: it should lose its requests, but nothing "
+        "ready could take over. RolledBack: it lost them. Promoted: spec's revision is the stable one.",
+    )
     message: str = Field(default="", max_length=1024, description="What it waits for.")
-    stable: Watched | None = Field(default=None, description="The promoted diffusion revision. Absent: AR.")
-    canary: Watched | None = Field(default=None, description="The revision that climbs.")
-    canary_percent: int = Field(default=0, ge=0, le=100, description="Its weight.")
+    stable_revision: RevisionHash | None = Field(default=None, description="The promoted diffusion revision.")
+    canary_revision: RevisionHash | None = Field(
+        default=None, description="The diffusion revision beside the stable arm."
+    )
+    fallback_revision: RevisionHash | None = Field(
+        default=None, description="The AR revision that requests fall back to."
+    )
+    canary_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that the canary serves.")
+    diffusion_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that diffusion serves.")
+    step: str = Field(default="", max_length=16, description="Which step of how many, such as 3/20.")
+    gate_summary: str = Field(default="", max_length=64, description="How many gates say what, such as 5 Pass.")
+    stable: Watched | None = Field(default=None, description="What was seen of the promoted revision. Absent: AR.")
+    canary: Watched | None = Field(default=None, description="What was seen of the revision that climbs.")
     held_since: datetime | None = Field(default=None, description="Since when the step has no verdict that moves it.")
     is_overdue: bool = Field(default=False, description="Held for longer than maxHold.")
     failure: Failure | None = Field(
@@ -111,3 +146,16 @@ class RolloutState(ApiModel):
     handled_command: str = Field(default="", max_length=256, description="The annotation that was acted on last.")
     gates: list[GateStatus] = Field(default_factory=list, max_length=16, description="What the gates said last.")
     history: list[Change] = Field(default_factory=list, max_length=LONGEST_HISTORY, description="The last changes.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_the_first_release(cls, data: Any) -> Any:
+        """The first release named the revisions and nothing more: what it promoted stays promoted."""
+        if not isinstance(data, dict):
+            return data
+        found = dict(data)
+        for part in ("stable", "canary"):
+            revision = found.get(f"{part}Revision")
+            if revision and part not in found:
+                found[part] = {"revision": revision}
+        return found
