@@ -26,6 +26,23 @@ def test_the_gateway_understands_its_arguments(namespaces: tuple[str, ...]):
     assert found.namespaces == namespaces
     assert (found.drain_seconds, found.log_level) == (77, "warning")
     assert (found.port, found.admin_port) == (8080, 8081)
+    assert (found.api_keys_dir, found.cors_origins, found.otlp_endpoint) == (None, (), None)
+
+
+def test_the_gateway_understands_what_restricts_and_traces_it():
+    values = {
+        "gateway.apiKeys.secretName": "team-keys",
+        "gateway.corsOrigins": ["https://a.example.com", "https://b.example.com"],
+        "gateway.tracing": {"endpoint": "http://collector:4318", "samplePercent": 12.5},
+    }
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    gateway_settings.add_arguments(parser, environ={})
+    parsed = parser.parse_args(arguments_of(render(values), "diffusion-operator-gateway"))
+    found = gateway_settings.from_arguments(parsed, environ={})
+
+    assert found.api_keys_dir == "/etc/diffusion-gateway/api-keys"
+    assert found.cors_origins == ("https://a.example.com", "https://b.example.com")
+    assert (found.otlp_endpoint, found.trace_sample_percent) == ("http://collector:4318", 12.5)
 
 
 @pytest.mark.parametrize("namespaces", [(), ("stories", "poems")], ids=["all namespaces", "two namespaces"])

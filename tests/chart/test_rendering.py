@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from tests.chart.chart import CHART, EVERYTHING, NAMESPACE, REGISTRY, Rendered, helm, render
+from tests.chart.chart import CHART, EVERYTHING, NAMESPACE, REGISTRY, RELEASE, Rendered, helm, render
 
 MODELS = {
     "ClusterRole": client.V1ClusterRole,
@@ -137,6 +137,20 @@ def test_a_gateway_update_loses_no_request():
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 7}}
     assert pod["terminationGracePeriodSeconds"] > 7 + 90
+
+
+def test_the_gateway_reads_its_api_keys_from_the_mounted_secret():
+    """As files: environment variables of a running container do not change with the Secret."""
+    pod = render({"gateway.apiKeys.secretName": "team-keys"}).one("Deployment", f"{RELEASE}-gateway")["spec"][
+        "template"
+    ]
+    (container,) = pod["spec"]["containers"]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "api-keys"]
+    assert f"--api-keys-dir={mount['mountPath']}" in container["args"]
+    assert mount["readOnly"]
+    # A file mounted by subPath would never change.
+    assert "subPath" not in mount
+    assert {"name": "api-keys", "secret": {"secretName": "team-keys"}} in pod["spec"]["volumes"]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,22 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a namespace twice": ({"watchNamespaces": ["a", "a"]}, ["/watchNamespaces", "are equal"]),
     "a namespace with a capital": ({"watchNamespaces": ["Stories"]}, ["/watchNamespaces/0", "Stories"]),
     "an unknown log level": ({"gateway.logLevel": "loud"}, ["/gateway/logLevel", "'warning'"]),
+    "a Secret's name that is none": (
+        {"gateway.apiKeys.secretName": "API Keys"},
+        ["/gateway/apiKeys/secretName", "API Keys"],
+    ),
+    "an origin with a path": (
+        {"gateway.corsOrigins": ["https://a.example.com/chat"]},
+        ["/gateway/corsOrigins/0", "https://a.example.com/chat"],
+    ),
+    "a collector without a scheme": (
+        {"gateway.tracing.endpoint": "collector:4318"},
+        ["/gateway/tracing/endpoint", "collector:4318"],
+    ),
+    "more than all requests": (
+        {"gateway.tracing.samplePercent": 101},
+        ["/gateway/tracing/samplePercent", "got 101, want 100"],
+    ),
     "a budget that blocks every drain": (
         {"gateway.podDisruptionBudget.maxUnavailable": 0},
         ["/gateway/podDisruptionBudget/maxUnavailable", "got 0, want 1"],

@@ -103,10 +103,12 @@ def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str]
     environ = os.environ if environ is None else environ
     default = Settings()
 
-    def flag(name: str, explanation: str, *, shown: str | None = None, **options: Any) -> None:
+    def flag(
+        name: str, explanation: str, *, shown: str | None = None, second_variable: str = "", **options: Any
+    ) -> None:
         dest = options.get("dest", name.replace("-", "_"))
         variable = ENV_PREFIX + dest.upper()
-        value = environ.get(variable) or getattr(default, dest)
+        value = environ.get(variable) or environ.get(second_variable) or getattr(default, dest)
         shown = shown or f"default: {getattr(default, dest)}"
         # argparse passes string defaults through `type`, so that a bad variable is refused like a bad flag.
         parser.add_argument(f"--{name}", default=value, help=f"{explanation} [{variable}; {shown}]", **options)
@@ -174,6 +176,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str]
         "otlp-endpoint",
         "Where spans go by OTLP over HTTP, without /v1/traces. OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry count too.",
         shown="default: nowhere",
+        second_variable="OTEL_EXPORTER_OTLP_ENDPOINT",
         type=_url,
         metavar="URL",
     )
@@ -192,11 +195,6 @@ def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str]
     )
 
 
-def _opentelemetrys_endpoint(environ: Mapping[str, str]) -> str | None:
-    given = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
-    return _url(given) if given and environ.get("OTEL_SDK_DISABLED", "").lower() != "true" else None
-
-
 def from_arguments(arguments: argparse.Namespace, *, environ: Mapping[str, str] | None = None) -> Settings:
     """Settings from parsed flags."""
     environ = os.environ if environ is None else environ
@@ -209,5 +207,4 @@ def from_arguments(arguments: argparse.Namespace, *, environ: Mapping[str, str] 
     )
     values["namespaces"] = tuple(dict.fromkeys(names))
     values["cors_origins"] = tuple(dict.fromkeys(values["cors_origins"]))
-    values["otlp_endpoint"] = values["otlp_endpoint"] or _opentelemetrys_endpoint(environ)
     return Settings(**values)

@@ -35,6 +35,12 @@ def test_namespaces_add_up_and_come_with_commas_from_the_environment() -> None:
         "--max-in-flight=0",
         "--silence-seconds=nan",
         "--log-format=xml",
+        "--max-connections=0",
+        "--cors-origins=https://a.example.com/path",
+        "--cors-origins=a.example.com",
+        "--otlp-endpoint=collector:4318",
+        "--trace-sample-percent=101",
+        "--trace-sample-percent=nan",
     ],
 )
 def test_impossible_values_are_refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +53,27 @@ def test_impossible_values_are_refused(arguments: str, capsys: pytest.CaptureFix
 def test_impossible_values_from_the_environment_are_refused_too(environ: dict[str, str]) -> None:
     with pytest.raises(SystemExit):
         parse(**environ)
+
+
+def test_origins_are_separated_by_commas() -> None:
+    origins = ("https://a.example.com", "http://localhost:3000")
+    assert parse(f"--cors-origins={','.join(origins)}").cors_origins == origins
+    assert parse(CORS_ORIGINS=", ".join(origins)).cors_origins == origins
+    assert parse("--cors-origins=*").cors_origins == ("*",)
+
+
+def test_the_collector_may_come_from_opentelemetrys_own_variable() -> None:
+    def endpoint(*arguments: str, **environ: str) -> str | None:
+        parser = argparse.ArgumentParser()
+        add_arguments(parser, environ=environ)
+        return from_arguments(parser.parse_args(arguments), environ=environ).otlp_endpoint
+
+    given = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318/"}
+    assert endpoint(**given) == "http://collector:4318"
+    assert endpoint("--otlp-endpoint=http://other:4318", **given) == "http://other:4318"
+    assert endpoint() is None
+    with pytest.raises(SystemExit):
+        endpoint(OTEL_EXPORTER_OTLP_ENDPOINT="collector:4318")
 
 
 def test_help_names_every_environment_variable() -> None:
