@@ -136,15 +136,17 @@ class _Api:
         model = trace.model = self._find(parsed.model)
         # Drawn here, so that a second arm gets the same seed and the fingerprint is known from the first chunk on.
         seed = _drawn_seed(parsed) if parsed.seed is None else parsed.seed
-        trace.choices = parsed.n
+        requests = parsed.to_wire(request_id=trace.worker_request_id, seed=seed)
+        trace.choices, trace.choices_per_prompt = len(requests), parsed.n
         deadline = trace.started + self._gateway.settings.request_timeout_seconds
         question = Question(
             table=table,
             model=model,
-            requests=parsed.to_wire(request_id=trace.worker_request_id, seed=seed),
+            requests=requests,
             forced=_forced_arm(request),
             whole=not parsed.stream,
             deadline=deadline,
+            traceparent=trace.context.traceparent,
             user=parsed.user or request.headers.get(USER),
             workload=parsed.workload or read_workload(request.headers.get(WORKLOAD), param=WORKLOAD),
         )
@@ -159,6 +161,7 @@ class _Api:
             model=parsed.model,
             revision=answer.arm.revision,
             seed=seed,
+            choices_per_prompt=parsed.n,
         )
         headers = {ARM: answer.arm.role.value, REVISION: answer.arm.revision}
         if not parsed.stream:

@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from diffusion_worker.wire import BlockEvent, FinishEvent
+from diffusion_worker.wire import BlockEvent, DraftEvent, FinishEvent
 
 from .answers import Answer
 from .openai.errors import ApiError
@@ -26,6 +26,8 @@ async def server_sent_events(
     try:
         async for index, event in answer.events():
             match event:
+                case DraftEvent():
+                    yield encode(head.draft_chunk(index, event))
                 case BlockEvent() if event.text or event.logprobs:
                     yield encode(head.chunk(choices[index], event))
                 case FinishEvent():
@@ -35,7 +37,7 @@ async def server_sent_events(
             yield encode(head.usage_chunk(trace.finishes))
         yield _DONE
     except (WorkerError, ApiError) as error:
-        trace.broken = str(error)
+        trace.break_off(error)
         yield encode(broken_off(error).body())
 
 

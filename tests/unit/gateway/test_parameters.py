@@ -71,6 +71,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sampler": {"guidance_scale": -1}}, "sampler.guidance_scale"),
     ({"sampler": {"deterministic": "yes"}}, "sampler.deterministic"),
     ({"sampler": {"canvas_length": 64}}, "sampler.canvas_length"),
+    ({"drafts": True}, "drafts"),
+    ({"stream": True, "drafts": "yes"}, "drafts"),
     ({"frobnicate": 1}, "frobnicate"),
     ({"min_p": 0.1}, "min_p"),
 ]
@@ -83,8 +85,10 @@ REFUSED_IN_COMPLETIONS: list[tuple[dict[str, Any], str]] = [
     ({"echo": True}, "echo"),
     ({"suffix": "end"}, "suffix"),
     ({"prompt": []}, "prompt"),
-    ({"prompt": ["a", "b"]}, "prompt"),
-    ({"prompt": [[1], [2]]}, "prompt"),
+    ({"prompt": ["a", ["b"]]}, "prompt[1]"),
+    ({"prompt": [[1], []]}, "prompt[1]"),
+    ({"prompt": ["a"] * 33}, "prompt"),
+    ({"prompt": ["a"] * 5, "n": 7}, "prompt"),
     ({"prompt": [1, "a"]}, "prompt"),
     ({"prompt": [-1]}, "prompt"),
     ({"prompt": [2**31]}, "prompt"),
@@ -191,10 +195,35 @@ def test_what_asks_for_nothing_special_is_accepted(body: dict[str, Any]) -> None
 
 @pytest.mark.parametrize(
     ("prompt", "expected"),
-    [("x", "x"), (["x"], "x"), ([1, 2], (1, 2)), ([[1, 2]], (1, 2)), ("", "")],
+    [
+        ("x", ("x",)),
+        (["x"], ("x",)),
+        ([1, 2], ((1, 2),)),
+        ([[1, 2]], ((1, 2),)),
+        ("", ("",)),
+        (["x", [1, 2], "y"], ("x", (1, 2), "y")),
+    ],
 )
-def test_prompts_come_as_text_or_tokens_alone_or_in_a_list_of_one(prompt: Any, expected: Any) -> None:
-    assert completion(prompt=prompt).prompt == expected
+def test_prompts_come_as_text_or_tokens_alone_or_in_a_list(prompt: Any, expected: Any) -> None:
+    assert completion(prompt=prompt).prompts == expected
+
+
+def test_each_prompt_of_a_batch_has_its_choices_one_after_another() -> None:
+    rows = completion(prompt=["a", [1]], n=2).to_wire(request_id="r", seed=9)
+    assert [(row.prompt, row.prompt_token_ids) for row in rows] == [("a", None)] * 2 + [(None, [1])] * 2
+    assert [row.request_id for row in rows] == ["r.0", "r.1", "r.2", "r.3"]
+
+
+def test_a_prompt_in_a_batch_gets_the_answer_that_it_would_get_alone() -> None:
+    rows = completion(prompt=["a", "b"], n=2).to_wire(request_id="r", seed=9)
+    alone = completion(prompt="b", n=2).to_wire(request_id="r", seed=9)
+    assert [row.seed for row in rows[2:]] == [row.seed for row in alone]
+
+
+def test_the_same_prompt_again_in_a_batch_gets_another_answer_as_with_more_choices() -> None:
+    rows = completion(prompt=["a", "b", "a"], n=2).to_wire(request_id="r", seed=9)
+    choices = completion(prompt="a", n=4).to_wire(request_id="r", seed=9)
+    assert [row.seed for row in rows if row.prompt == "a"] == [row.seed for row in choices]
 
 
 def test_text_parts_are_joined_and_answers_can_be_sent_back() -> None:

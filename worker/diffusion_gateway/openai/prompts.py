@@ -9,6 +9,7 @@ from .errors import invalid_parameter
 Prompt = str | tuple[int, ...]
 Role = Literal["system", "user", "assistant"]
 
+MAX_PROMPTS = 32
 _MAX_TOKEN_ID = 2**31 - 1
 _MAX_STOP_STRINGS = 4
 # "developer" is what newer clients call "system".
@@ -17,20 +18,27 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "u
 _EMPTY_IN_MESSAGES = frozenset({"refusal", "audio", "tool_calls", "function_call", "annotations", "reasoning_content"})
 
 
-def read_prompt(value: Any) -> Prompt:
-    """A string or token ids; a list of one prompt counts as that prompt."""
+def read_prompts(value: Any) -> tuple[Prompt, ...]:
+    """A string, token ids, or a list of up to `MAX_PROMPTS` such prompts."""
+    match value:
+        case str():
+            return (value,)
+        case [str() | list(), *_]:
+            if len(value) > MAX_PROMPTS:
+                raise invalid_parameter(
+                    "prompt", f"prompt has {len(value)} prompts; at most {MAX_PROMPTS} are allowed in one request."
+                )
+            return tuple(_prompt(item, at=f"prompt[{index}]") for index, item in enumerate(value))
+    return (_prompt(value, at="prompt"),)
+
+
+def _prompt(value: Any, *, at: str) -> Prompt:
     match value:
         case str():
             return value
-        case [str() | list() as only]:
-            return read_prompt(only)
-        case [str() | list(), *_]:
-            raise invalid_parameter(
-                "prompt", f"prompt has {len(value)} prompts; send one prompt per request.", code="unsupported_value"
-            )
         case [_, *_] if all(_is_token_id(item) for item in value):
             return tuple(value)
-    raise invalid_parameter("prompt", "prompt must be a string or a non-empty list of token ids (integers from 0).")
+    raise invalid_parameter(at, f"{at} must be a string or a non-empty list of token ids (integers from 0).")
 
 
 def _is_token_id(value: Any) -> bool:

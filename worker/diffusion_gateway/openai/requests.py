@@ -1,6 +1,7 @@
 """What clients send, checked. Everything that would change the answer is honoured or refused by name, never ignored."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
@@ -11,13 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 
 from ..workload import Workload
 from .errors import ApiError, invalid_parameter
-from .prompts import Prompt, read_messages, read_prompt, read_stop
+from .prompts import Prompt, read_messages, read_prompts, read_stop
 from .sampling import read_logit_bias, read_sampler, read_workload, seed_of_choice
 from .unsupported import without_unsupported
 from .validation import first_fault
 
 B = TypeVar("B", bound="_Body")
 MAX_CHOICES = 8
+MAX_ROWS = 32
+"""Choices of all prompts of one request."""
 TokenLimit = Annotated[int | None, Field(ge=1, lt=2**31)]
 
 
@@ -45,6 +48,7 @@ class _Body(BaseModel):
     sampler: Annotated[SamplerSettings, PlainValidator(read_sampler)] = SamplerSettings()
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    drafts: bool | None = None
     user: str | None = None
     workload: Annotated[Workload | None, PlainValidator(read_workload)] = None
 
@@ -52,7 +56,7 @@ class _Body(BaseModel):
 class CompletionBody(_Body):
     """Body of POST /v1/completions."""
 
-    prompt: Annotated[Prompt, PlainValidator(read_prompt)]
+    prompt: Annotated[tuple[Prompt, ...], PlainValidator(read_prompts)]
     logprobs: int | None = Field(default=None, ge=0, le=MAX_LOGPROBS)
 
 
@@ -73,39 +77,52 @@ class ChatOrCompletion:
     chat: bool
     stream: bool
     include_usage: bool
+    drafts: bool
+    """Show the canvas in work between the blocks of a stream."""
     max_tokens: int | None
     temperature: float
     top_p: float
     seed: int | None
     stop: tuple[str, ...]
     n: int
+    """Choices of each prompt."""
     presence_penalty: float
     frequency_penalty: float
     logit_bias: Mapping[int, float]
     logprobs: int | None
     """Alternatives per token. None: no log-probabilities."""
     sampler: SamplerSettings
-    prompt: Prompt | None
+    prompts: tuple[Prompt, ...]
+    """Empty for chats."""
     messages: tuple[Message, ...] | None
+    """None for completions."""
     user: str | None
     """Who asks, in the client's own terms."""
     workload: Workload | None
     """What for, as the client says."""
 
     def to_wire(self, *, request_id: str, seed: int) -> tuple[GenerateRequest, ...]:
-        """The requests for workers, one per choice."""
+        """The requests for workers: of each prompt in turn, one per choice."""
+        prompts: tuple[Prompt | None, ...] = self.prompts or (None,)
+        rows = [
+            (prompt, index)
+            for prompt, first in zip(prompts, _first_choices(prompts, n=self.n), strict=True)
+            for index in range(first, first + self.n)
+        ]
         return tuple(
-            self._choice(
-                request_id=request_id if self.n == 1 else f"{request_id}.{index}", seed=seed_of_choice(seed, index)
+            self._row(
+                prompt,
+                request_id=request_id if len(rows) == 1 else f"{request_id}.{number}",
+                seed=seed_of_choice(seed, choice),
             )
-            for index in range(self.n)
+            for number, (prompt, choice) in enumerate(rows)
         )
 
-    def _choice(self, *, request_id: str, seed: int) -> GenerateRequest:
+    def _row(self, prompt: Prompt | None, *, request_id: str, seed: int) -> GenerateRequest:
         return GenerateRequest(
             request_id=request_id,
-            prompt=self.prompt if isinstance(self.prompt, str) else None,
-            prompt_token_ids=list(self.prompt) if isinstance(self.prompt, tuple) else None,
+            prompt=prompt if isinstance(prompt, str) else None,
+            prompt_token_ids=list(prompt) if isinstance(prompt, tuple) else None,
             messages=list(self.messages) if self.messages is not None else None,
             max_tokens=self.max_tokens,
             temperature=self.temperature,
@@ -117,14 +134,28 @@ class ChatOrCompletion:
             logit_bias=dict(self.logit_bias),
             logprobs=self.logprobs,
             sampler=self.sampler,
+            drafts=self.drafts,
         )
+
+
+def _first_choices(prompts: Sequence[Prompt | None], *, n: int) -> list[int]:
+    """Where the choices of each prompt begin to count: at 0, and where a prompt comes again, behind those it has already.
+
+    So a prompt's answer is the one that it would get alone, and asking the same several times is as asking for more choices.
+    """
+    seen: Counter[Prompt | None] = Counter()
+    first = []
+    for prompt in prompts:
+        first.append(seen[prompt] * n)
+        seen[prompt] += 1
+    return first
 
 
 def parse_completion(raw: bytes) -> ChatOrCompletion:
     """Read the body of POST /v1/completions. Raises `ApiError` (400)."""
     body = _validated(CompletionBody, raw)
     return _common(
-        body, chat=False, max_tokens=body.max_tokens, logprobs=body.logprobs, prompt=body.prompt, messages=None
+        body, chat=False, max_tokens=body.max_tokens, logprobs=body.logprobs, prompts=body.prompt, messages=None
     )
 
 
@@ -143,7 +174,7 @@ def parse_chat(raw: bytes) -> ChatOrCompletion:
         chat=True,
         max_tokens=next(iter(limits), None),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
-        prompt=None,
+        prompts=(),
         messages=body.messages,
     )
 
@@ -154,29 +185,38 @@ def _common(
     chat: bool,
     max_tokens: int | None,
     logprobs: int | None,
-    prompt: Prompt | None,
+    prompts: tuple[Prompt, ...],
     messages: tuple[Message, ...] | None,
 ) -> ChatOrCompletion:
     stream = bool(body.stream)
     if body.stream_options is not None and not stream:
         raise invalid_parameter("stream_options", "stream_options is only allowed together with stream=true.")
+    if body.drafts and not stream:
+        raise invalid_parameter("drafts", "drafts is only allowed together with stream=true.")
+    n = 1 if body.n is None else body.n
+    if len(prompts) * n > MAX_ROWS:
+        raise invalid_parameter(
+            "prompt",
+            f"prompt has {len(prompts)} prompts with {n} choices each; at most {MAX_ROWS} choices are allowed in one request.",
+        )
     return ChatOrCompletion(
         model=body.model,
         chat=chat,
         stream=stream,
         include_usage=bool(body.stream_options and body.stream_options.include_usage),
+        drafts=bool(body.drafts),
         max_tokens=max_tokens,
         temperature=1.0 if body.temperature is None else body.temperature,
         top_p=1.0 if body.top_p is None else body.top_p,
         seed=body.seed,
         stop=body.stop,
-        n=1 if body.n is None else body.n,
+        n=n,
         presence_penalty=body.presence_penalty or 0.0,
         frequency_penalty=body.frequency_penalty or 0.0,
         logit_bias=body.logit_bias,
         logprobs=logprobs,
         sampler=body.sampler,
-        prompt=prompt,
+        prompts=prompts,
         messages=messages,
         user=body.user,
         workload=body.workload,

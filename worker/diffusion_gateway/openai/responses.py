@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from diffusion_worker.wire import BlockEvent, FinishEvent, TokenLikelihood
+from diffusion_worker.wire import BlockEvent, DraftEvent, FinishEvent, TokenLikelihood
 
 from .logprobs import CompletionLogprobs, chat_logprobs
 
@@ -24,6 +24,7 @@ class AnswerHead:
     """As the client called it."""
     revision: str
     seed: int
+    choices_per_prompt: int = 1
 
     def _base(self, kind: str) -> JsonObject:
         return {
@@ -47,6 +48,12 @@ class AnswerHead:
         content: JsonObject = {"delta": {"content": event.text}} if self.chat else {"text": event.text}
         return self._chunk(choice.index, content, logprobs=choice.logprobs_of(event, chat=self.chat))
 
+    def draft_chunk(self, index: int, draft: DraftEvent) -> JsonObject:
+        """A canvas in work: to clients that do not know of drafts a piece without text."""
+        chunk = self._chunk(index, {"delta": {}} if self.chat else {"text": ""})
+        # Beside the choices, because the clients' helpers put together what they find in them.
+        return chunk | {"draft": {"choice": index, "block": draft.index, "step": draft.step, "text": draft.text}}
+
     def role_chunk(self, index: int) -> JsonObject:
         """The first chunk of a choice of a streamed chat."""
         return self._chunk(index, {"delta": {"role": "assistant", "content": "", "refusal": None}})
@@ -61,7 +68,7 @@ class AnswerHead:
 
     def usage(self, finishes: Sequence[FinishEvent]) -> JsonObject:
         """Tokens as the workers counted them; a prompt counts once, whatever the number of choices."""
-        prompt_tokens = finishes[0].prompt_tokens
+        prompt_tokens = sum(finish.prompt_tokens for finish in finishes) // self.choices_per_prompt
         completion_tokens = sum(finish.completion_tokens for finish in finishes)
         return {
             "prompt_tokens": prompt_tokens,
