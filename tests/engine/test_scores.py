@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from diffusion_worker.engine import Engine, load_engine
 from diffusion_worker.engine import scorer as scorer_module
+from diffusion_worker.engine import scores as scores_module
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
 from diffusion_worker.wire import ErrorEvent, FinishEvent, Message, ScoreEvent, ScoreRequest
@@ -96,7 +98,7 @@ def test_chunks_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = {"llama": llama_model, "gemma3": gemma3_model}[architecture]
-    monkeypatch.setattr(scorer_module, "_TOKENS_PER_PASS", tokens_per_pass)
+    monkeypatch.setattr(scores_module, "TOKENS_PER_PASS", tokens_per_pass)
     pairs = [(list(range(3, 3 + p)), list(range(20, 20 + c))) for p, c in ((1, 1), (1, 9), (40, 3), (17, 33))]
     with running(ar_runner(model)) as engine:
         scores = submit(
@@ -175,7 +177,7 @@ def test_a_diffusion_model_scores_nothing(diffusion_model: DiffusionModel) -> No
         assert "autoregressive" in score.event.message
 
 
-def test_scores_wait_while_a_request_runs(llama_model: ARModel) -> None:
+def test_without_a_share_scores_wait_while_a_request_runs(llama_model: ARModel) -> None:
     order: list[str] = []
     scores: list[Score] = []
 
@@ -185,7 +187,7 @@ def test_scores_wait_while_a_request_runs(llama_model: ARModel) -> None:
             scores.extend(submit(engine, score_request()))
 
     runner = WatchedRunner(ar_runner(llama_model), before_step=submit_at_the_third_step)
-    with running(runner) as engine:
+    with running(runner, score_share=0) as engine:
         (answer,) = send(engine, request(max_tokens=20, logit_bias={1: -100}))
         assert isinstance(answer.end, FinishEvent)
         steps = len(order)
@@ -198,20 +200,20 @@ def scoring_then(
     model: ARModel, monkeypatch: pytest.MonkeyPatch, do: Callable[[Engine, list[Score]], None]
 ) -> tuple[Engine, list[Score]]:
     """Do something once, in the middle of scoring."""
-    monkeypatch.setattr(scorer_module, "_TOKENS_PER_PASS", 4)
+    monkeypatch.setattr(scores_module, "TOKENS_PER_PASS", 4)
     runner = ar_runner(model, max_batch_size=2)
     passes = 0
     step = runner.scorer.step
     scores: list[Score] = []
     ready = threading.Event()
 
-    def watched() -> Any:
+    def watched(*, tokens: int) -> Any:
         nonlocal passes
         assert ready.wait(PATIENCE_SECONDS)
         passes += 1
         if passes == 3:
             do(engine, scores)
-        return step()
+        return step(tokens=tokens)
 
     monkeypatch.setattr(runner.scorer, "step", watched)
     engine = Engine(runner, batch_window_seconds=0.0)
@@ -307,3 +309,68 @@ def test_too_many_scores_are_refused(llama_model: ARModel, monkeypatch: pytest.M
         assert refused.event.code == "overloaded"
         held.set()
         assert all(score.event.nll > 0 for score in accepted)
+
+
+class Turns:
+    """Notes in which order an engine steps, scores and answers."""
+
+    def __init__(self, model: ARModel, monkeypatch: pytest.MonkeyPatch, **runner: int) -> None:
+        self.order: list[str] = []
+        self.passes: list[Any] = []
+        self.at_step: dict[int, Callable[[], None]] = {}
+        inner = ar_runner(model, **runner)
+        inner.eos_token_ids = frozenset()
+        step = inner.scorer.step
+
+        def watched(*, tokens: int) -> Any:
+            self.order.append("pass")
+            done, record = step(tokens=tokens)
+            self.passes.append(record)
+            return done, record
+
+        monkeypatch.setattr(inner.scorer, "step", watched)
+        self.runner = WatchedRunner(inner, before_step=self._before_step)
+
+    def _before_step(self, _: object) -> None:
+        self.order.append("step")
+        self.at_step.get(self.order.count("step"), lambda: None)()
+
+
+def test_scores_come_forward_in_an_engine_whose_rows_are_all_taken(
+    llama_model: ARModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = score_request(completion=" the hen" * 40)
+    with running(ar_runner(llama_model)) as engine:
+        (alone,) = submit(engine, text)
+        (expected,) = send(engine, request(max_tokens=40))
+        assert alone.event.nll > 0
+        assert expected.finish
+    turns = Turns(llama_model, monkeypatch, max_batch_size=1)
+    scores: list[Score] = []
+    turns.at_step = {
+        3: lambda: scores.extend(submit(engine, text)),
+        39: lambda: turns.order.append(f"score:{len(scores[0].events)}"),
+    }
+    with running(turns.runner, score_share=1) as engine:
+        (answer,) = send(engine, request(max_tokens=40))
+        assert isinstance(answer.end, FinishEvent)
+        assert scores[0].event.nll == pytest.approx(alone.event.nll, rel=1e-4)
+    assert "score:1" in turns.order, "the score came while the request ran"
+    assert answer.text[: len(expected.text)] == expected.text
+
+
+def test_a_step_waits_for_one_small_pass_of_one_text_at_most(
+    llama_model: ARModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scores_module, "TOKENS_PER_BUSY_PASS", 8)
+    turns = Turns(llama_model, monkeypatch, max_batch_size=2)
+    scores: list[Score] = []
+    turns.at_step = {3: lambda: scores.extend(submit(engine, *[score_request(completion=" the hen" * 12)] * 3))}
+    with running(turns.runner, score_share=1) as engine:
+        (answer,) = send(engine, request(max_tokens=60))
+        assert isinstance(answer.end, FinishEvent)
+        assert all(score.event.nll > 0 for score in scores)
+    beside = turns.order[: len(turns.order) - turns.order[::-1].index("step")]
+    assert beside.count("pass") > 10
+    assert all(after == "step" for before, after in pairwise(beside) if before == "pass")
+    assert {record.rows for record in turns.passes[: beside.count("pass")]} == {1}

@@ -29,7 +29,7 @@ class ARRunner(BaseRunner):
         super().__init__(model, max_batch_size=max_batch_size, max_sequence_length=max_sequence_length)
         self._model = model
         self._slots = Slots(KVCache(max_rows=max_batch_size, max_length=self.limits.max_sequence_length))
-        self.scorer = Scorer(model, self._slots.cache)
+        self.scorer = Scorer(model, max_rows=max_batch_size, max_length=self.limits.max_sequence_length)
         self._token_bytes = TokenBytes(model.tokenizer)
 
     def settings_for(self, request: GenerateRequest) -> None:

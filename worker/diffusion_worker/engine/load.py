@@ -44,6 +44,7 @@ def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> En
         runner,
         batch_window_seconds=config.batch_window_seconds,
         repetition_window=config.repetition_window,
+        score_share=config.score_share,
         observer=observer,
     )
 

@@ -66,6 +66,7 @@ class Engine:
         *,
         batch_window_seconds: float,
         repetition_window: int = DEFAULT_WINDOW,
+        score_share: float = 0.05,
         observer: Observer | None = None,
     ) -> None:
         self._runner = runner
@@ -74,7 +75,9 @@ class Engine:
         self._changed = threading.Condition()
         self._waiting: deque[Row] = deque()
         self._batch = Batch(runner, observer=self._observer, repetition_window=repetition_window)
-        self._scores = None if runner.scorer is None else Scores(runner.scorer, self._observer)
+        self._scores = (
+            None if runner.scorer is None else Scores(runner.scorer, share=score_share, observer=self._observer)
+        )
         self._closing: Literal["no", "drain", "now"] = "no"
         self._idle = True
         self._ticked = time.monotonic()
@@ -145,7 +148,7 @@ class Engine:
         return Handle(self, None)
 
     def submit_score(self, request: ScoreRequest, emit: EmitScore) -> Handle:
-        """Queue a text to score: its only event is a ScoreEvent or an ErrorEvent. It runs when nothing else does."""
+        """Queue a text to score: its only event is a ScoreEvent or an ErrorEvent. It runs when it holds nothing up."""
         try:
             row = admit_score(request, runner=self._runner, emit=emit)
         except RefusedError as refused:
@@ -194,7 +197,10 @@ class Engine:
                 self._make_room()
                 self._fill_batch()
                 if self._batch.rows:
+                    started = time.monotonic()
                     self._batch.step()
+                    if self._scores is not None:
+                        self._scores.step_beside_requests(time.monotonic() - started)
                 elif self._scores is not None and self._scores.has_work:
                     self._scores.step()
         except Exception:  # noqa: BLE001 - it is reported to everyone who waits, and by `alive`
@@ -262,7 +268,7 @@ class Engine:
         now = time.monotonic()
         with self._changed:
             if self._waiting and self._scores is not None:
-                self._scores.pause()
+                self._scores.make_room()
             while self._waiting and self._batch.free_slots:
                 row = self._waiting.popleft()
                 row.started = now

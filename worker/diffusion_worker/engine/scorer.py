@@ -13,7 +13,8 @@ from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.cache import KVCache
 
 MAX_SCORE_ROWS = 8  # at once; fewer tokens are lost when a request comes in between
-_TOKENS_PER_PASS = 512  # of all rows together: as long as one pass over them may keep a request waiting
+TOKENS_PER_PASS = 512  # of all rows together: as long as one pass over them may keep a request waiting
+TOKENS_PER_BUSY_PASS = 128  # while requests run, which each such pass holds up
 _LOGITS_PER_PASS = 2**26  # of all rows together: 256 MiB in float32
 
 
@@ -51,13 +52,13 @@ class ScoreRow:
 
 
 class Scorer:
-    """Scores one batch of rows at a time in the cache of a runner, which must be empty."""
+    """Scores one batch of rows at a time, in a cache of its own: a busy engine may have no slot to spare."""
 
-    def __init__(self, model: ARModel, cache: KVCache) -> None:
-        self.max_rows = min(MAX_SCORE_ROWS, cache.max_rows)
+    def __init__(self, model: ARModel, *, max_rows: int, max_length: int) -> None:
+        self.max_rows = min(MAX_SCORE_ROWS, max_rows)
         self._model = model
-        self._cache = cache
-        self._tokens_per_pass = max(1, min(_TOKENS_PER_PASS, _LOGITS_PER_PASS // model.vocab_size))
+        self._cache = KVCache(max_rows=self.max_rows, max_length=max_length)
+        self._logits_tokens = max(1, _LOGITS_PER_PASS // model.vocab_size)
         self._eos = torch.tensor(sorted(model.eos_token_ids), dtype=torch.int64, device=model.device)
         self._rows: list[ScoreRow] = []  # at the index of their slot, longest first: those that are done are at the end
 
@@ -76,11 +77,14 @@ class Scorer:
         self._rows = []
 
     @torch.inference_mode()
-    def step(self) -> tuple[list[ScoreRow], Pass]:
-        """One pass over a chunk of each row; returns the rows that it completed. NaN logits show in their `nll`."""
+    def step(self, *, tokens: int) -> tuple[list[ScoreRow], Pass]:
+        """One pass over a chunk of each row, up to so many `tokens` in all; returns the rows that it completed.
+
+        NaN logits show in their `nll`.
+        """
         started = time.monotonic()
         rows = [row for row in self._rows if row.cached < len(row.inputs)]
-        size = max(1, self._tokens_per_pass // len(rows))
+        size = max(1, min(tokens, self._logits_tokens) // len(rows))
         chunks = [row.inputs[row.cached : row.cached + size] for row in rows]
         # Position i predicts token i + 1, so the last token of the prompt is the first that counts.
         counted = [

@@ -1,18 +1,21 @@
-"""Scores beside answers: they run in an engine that has nothing else to do.
+"""Scores beside answers: they give way to requests, and yet come forward in an engine that never rests.
 
-The rule: a pass for scores starts only while no request for an answer runs or waits. A request that comes meanwhile waits
-for the end of that one pass at most (512 tokens); scores that are not done then give their slots back and start again
-when the engine is idle next. They take no memory of their own, and no request waits for a slot because of them.
+The rule: in an idle engine they run several at a time. While requests run, one text at a time gets a small pass (128
+tokens) between two steps, as long as scores have had less than their share of the time; a step is never held up by more
+than one such pass. When a request comes while several texts run, these start again, so that at most one takes memory
+beside the rows of requests.
 """
 
 import logging
 import math
+import time
 from collections import deque
 from typing import Literal
 
 from diffusion_worker.engine.observer import Observer
 from diffusion_worker.engine.row import tell
-from diffusion_worker.engine.scorer import Scorer, ScoreRow
+from diffusion_worker.engine.scorer import TOKENS_PER_BUSY_PASS, TOKENS_PER_PASS, Scorer, ScoreRow
+from diffusion_worker.engine.share import TimeShare
 from diffusion_worker.wire import ErrorEvent, ScoreEvent
 
 MAX_WAITING = 256
@@ -22,8 +25,11 @@ _log = logging.getLogger(__name__)
 class Scores:
     """The scores of one engine, waiting and running. Not thread-safe: the engine has a lock for `waiting`."""
 
-    def __init__(self, scorer: Scorer, observer: Observer) -> None:
+    def __init__(self, scorer: Scorer, *, share: float, observer: Observer) -> None:
+        """`share` of a busy engine's time is theirs; 0: they run in an idle one only."""
         self.waiting: deque[ScoreRow] = deque()
+        self._share = TimeShare(share)
+        self._rows_beside_requests = 1 if share > 0 else 0
         self._scorer = scorer
         self._observer = observer
         self._running: list[ScoreRow] = []
@@ -40,33 +46,32 @@ class Scores:
         return len(self.waiting) >= MAX_WAITING
 
     def step(self) -> None:
-        """One pass."""
+        """One pass in an idle engine."""
         if not self._running:
-            self._begin()
-        try:
-            done, record = self._scorer.step()
-        except Exception as error:  # noqa: BLE001 - whatever a pass raises fails its rows, not the loop
-            self._fail(error)
-            return
-        self._observer.pass_done(record)
-        for row in done:
-            self._running.remove(row)
-            self._finish(row)
-        if not self._running:
-            self._scorer.end()
+            self._begin(self._scorer.max_rows)
+        self._pass(tokens=TOKENS_PER_PASS)
 
-    def pause(self) -> None:
-        """Make room for requests: what runs has to wait again, in front of the others."""
-        if self._running:
-            self._scorer.end()
-            self.waiting.extendleft(reversed(self._running))
-            self._running = []
+    def step_beside_requests(self, busy_seconds: float) -> None:
+        """One small pass if it is time for one, after requests have run for so long."""
+        self._share.earn(busy_seconds)
+        if not (self.has_work and self._share.is_due):
+            return
+        if not self._running:
+            self._begin(1)
+        started = time.monotonic()
+        self._pass(tokens=TOKENS_PER_BUSY_PASS)
+        self._share.spend(time.monotonic() - started)
+
+    def make_room(self) -> None:
+        """A request has come: more than may run beside it has to wait again."""
+        if len(self._running) > self._rows_beside_requests:
+            self._pause()
 
     def drop_cancelled(self) -> None:
         """End those that nobody waits for any more."""
         cancelled = [row for row in (*self.waiting, *self._running, *self._alone) if row.cancelled]
         if any(row in self._running for row in cancelled):
-            self.pause()
+            self._pause()
         for row in cancelled:
             (self._alone if row in self._alone else self.waiting).remove(row)
             _send(row, ErrorEvent(code="cancelled", message="the request was cancelled"))
@@ -79,12 +84,31 @@ class Scores:
         for row in left:
             _send(row, ErrorEvent(code=code, message=message))
 
-    def _begin(self) -> None:
+    def _begin(self, most: int) -> None:
         if self._alone:
             self._running = [self._alone.popleft()]
         else:
-            self._running = [self.waiting.popleft() for _ in range(min(self._scorer.max_rows, len(self.waiting)))]
+            self._running = [self.waiting.popleft() for _ in range(min(most, len(self.waiting)))]
         self._scorer.begin(self._running)
+
+    def _pass(self, *, tokens: int) -> None:
+        try:
+            done, record = self._scorer.step(tokens=tokens)
+        except Exception as error:  # noqa: BLE001 - whatever a pass raises fails its rows, not the loop
+            self._fail(error)
+            return
+        self._observer.pass_done(record)
+        for row in done:
+            self._running.remove(row)
+            self._finish(row)
+        if not self._running:
+            self._scorer.end()
+
+    def _pause(self) -> None:
+        """What runs has to wait again, in front of the others."""
+        self._scorer.end()
+        self.waiting.extendleft(reversed(self._running))
+        self._running = []
 
     def _fail(self, error: Exception) -> None:
         failed, self._running = self._running, []
