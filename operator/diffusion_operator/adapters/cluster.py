@@ -20,7 +20,10 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class LiveChild:
-    """An object with our labels as it is in the cluster. `owner` tells whether it is ours."""
+    """An object with our labels as it is in the cluster. `owner` tells whether it is ours.
+
+    `revision` is the hash in its name: of a revision, or of the inspection that a Job makes.
+    """
 
     kind: ChildKind
     name: str

@@ -54,6 +54,7 @@ class Connection:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> dict[str, Any]:
         """Send one request and return the JSON of the answer.
 
@@ -65,7 +66,7 @@ class Connection:
                 method,
                 f"{path}?{urlencode(query)}" if query else path,
                 query_params=[],
-                header_params={"Accept": "application/json", "Content-Type": content_type},
+                header_params={"Accept": accept, "Content-Type": content_type},
                 auth_settings=["BearerToken"],
             )
             response = await self._api.call_api(method, url, headers, body, _request_timeout=_TIMEOUT)

@@ -21,6 +21,7 @@ _COLLECTIONS = {
     ChildKind.CONFIG_MAP: ("/api/v1", "configmaps"),
     ChildKind.SERVICE: ("/api/v1", "services"),
     ChildKind.DEPLOYMENT: ("/apis/apps/v1", "deployments"),
+    ChildKind.JOB: ("/apis/batch/v1", "jobs"),
 }
 
 
@@ -60,7 +61,7 @@ class KubernetesCluster:
         status = deployment.manifest.get("status", {})
         ready = int(status.get("readyReplicas", 0))
         if ready >= deployment.manifest["spec"].get("replicas", 1):
-            return ObservedPods(ready=ready)
+            return ObservedPods(ready=ready, pods=int(status.get("replicas", 0)))
         model = deployment.manifest["metadata"]["labels"][labels.MODEL]
         answer = await self._connection.request(
             "GET",
@@ -70,7 +71,10 @@ class KubernetesCluster:
             query={"labelSelector": f"{labels.MODEL}={model},{labels.REVISION}={deployment.revision}"},
         )
         return ObservedPods(
-            ready=ready, stuck=is_stuck(status), waiting_for=waiting_for(answer["items"], deployment=status)
+            ready=ready,
+            stuck=is_stuck(status),
+            waiting_for=waiting_for(answer["items"], deployment=status),
+            pods=int(status.get("replicas", 0)),
         )
 
     async def write_status(self, metadata: ObjectMeta, status: DiffusionModelStatus) -> ObjectMeta:
@@ -137,7 +141,7 @@ def _live(kind: ChildKind, item: dict[str, Any]) -> LiveChild:
     return LiveChild(
         kind=kind,
         name=metadata["name"],
-        revision=metadata["labels"].get(labels.REVISION, ""),
+        revision=metadata["labels"].get(labels.REVISION) or metadata["labels"].get(labels.INSPECTION, ""),
         is_going="deletionTimestamp" in metadata,
         manifest=item,
     )

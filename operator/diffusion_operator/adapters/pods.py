@@ -21,6 +21,23 @@ def waiting_for(pods: Iterable[Mapping[str, Any]], *, deployment: Mapping[str, A
     return next(iter([*causes, *_deployment_causes(deployment)]), "")[:_LONGEST]
 
 
+def ended(pod: Mapping[str, Any]) -> tuple[bool, str] | None:
+    """Whether a pod of one container that ended did so well, and its last word; None while it has not ended.
+
+    The word of one that ended well is all of what it left behind, of another the last line.
+    """
+    status = pod.get("status", {})
+    for container in status.get("containerStatuses", ()):
+        terminated = container.get("state", {}).get("terminated")
+        if terminated and terminated["exitCode"] == 0:
+            return True, str(terminated.get("message", ""))
+        if terminated:
+            return False, _why(terminated)
+    if status.get("phase") == "Failed":  # such as a pod that its node evicted
+        return False, ": ".join(filter(None, (status.get("reason"), status.get("message")))) or "the pod failed"
+    return None
+
+
 def _pod_causes(pod: Mapping[str, Any]) -> Iterator[str]:
     status = pod.get("status", {})
     for condition in status.get("conditions", ()):

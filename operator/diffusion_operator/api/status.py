@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from .arms import ArmKind
+from .arms import ArmKind as ArmKind
 from .base import ApiModel
 from .labels import GRPC_PORT
 from .rollout import RevisionHash, RolloutState

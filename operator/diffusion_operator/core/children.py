@@ -13,19 +13,24 @@ from diffusion_operator.api.models import DiffusionModel, RevisionStatus
 from . import defaults, worker_config
 from .names import child_labels, child_name, selector
 from .pods import pod_spec
+from .sized.inspection import Inspection, inspections
 
 
 class ChildKind(StrEnum):
-    """Kinds of objects that a revision has, in the order in which they are made."""
+    """Kinds of objects that we make, in the order in which they are made."""
 
     CONFIG_MAP = "ConfigMap"
     SERVICE = "Service"
     DEPLOYMENT = "Deployment"
+    JOB = "Job"
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """An object that must exist. `manifest` is what we apply: all fields that we own, and no other."""
+    """An object that must exist. `manifest` is what we apply: all fields that we own, and no other.
+
+    `revision` is the hash in its name: that of a revision, or of the inspection of a checkpoint.
+    """
 
     kind: ChildKind
     namespace: str
@@ -35,18 +40,27 @@ class Child:
 
 
 def children(model: DiffusionModel) -> tuple[Child, ...]:
-    """All objects of all revisions in the status of `model`."""
-    return tuple(child for revision in model.status.revisions for child in _of_revision(model, revision))
+    """All objects of all revisions in the status of `model`, and the Jobs that inspect its checkpoints."""
+    of_revisions = (child for revision in model.status.revisions for child in _of_revision(model, revision))
+    jobs = (_job(model, inspection) for inspection in inspections(model, model.status.sizing))
+    return (*of_revisions, *jobs)
+
+
+def _job(model: DiffusionModel, inspection: Inspection) -> Child:
+    own = inspection.spec["template"]["metadata"]["labels"]
+    return _child(model, inspection.hash, ChildKind.JOB, own, {"apiVersion": "batch/v1", "spec": inspection.spec})
 
 
 def _of_revision(model: DiffusionModel, revision: RevisionStatus) -> Iterator[Child]:
     name = child_name(model.metadata.name, revision.hash)
     own = selector(model.metadata.name, revision.hash)
+    marks = child_labels(model.metadata.name, revision.hash, kind=revision.template.kind)
     files = worker_config.files(model.metadata.name, revision)
     yield _child(
         model,
-        revision,
+        revision.hash,
         ChildKind.CONFIG_MAP,
+        marks,
         {
             "apiVersion": "v1",
             "data": files,
@@ -54,8 +68,9 @@ def _of_revision(model: DiffusionModel, revision: RevisionStatus) -> Iterator[Ch
     )
     yield _child(
         model,
-        revision,
+        revision.hash,
         ChildKind.SERVICE,
+        marks,
         {
             "apiVersion": "v1",
             # Headless: the gateway chooses a pod itself, and must know of each whether it is ready.
@@ -78,8 +93,9 @@ def _of_revision(model: DiffusionModel, revision: RevisionStatus) -> Iterator[Ch
     )
     yield _child(
         model,
-        revision,
+        revision.hash,
         ChildKind.DEPLOYMENT,
+        marks,
         {
             "apiVersion": "apps/v1",
             "spec": {
@@ -90,7 +106,7 @@ def _of_revision(model: DiffusionModel, revision: RevisionStatus) -> Iterator[Ch
                 "revisionHistoryLimit": 1,
                 "template": {
                     "metadata": {
-                        "labels": child_labels(model.metadata.name, revision.hash, kind=revision.template.kind),
+                        "labels": marks,
                         "annotations": {
                             "prometheus.io/scrape": "true",
                             "prometheus.io/port": str(labels.METRICS_PORT),
@@ -107,16 +123,18 @@ def _of_revision(model: DiffusionModel, revision: RevisionStatus) -> Iterator[Ch
     )
 
 
-def _child(model: DiffusionModel, revision: RevisionStatus, kind: ChildKind, body: dict[str, Any]) -> Child:
+def _child(
+    model: DiffusionModel, hash_: str, kind: ChildKind, marks: Mapping[str, str], body: Mapping[str, Any]
+) -> Child:
     metadata = model.metadata
-    name = child_name(metadata.name, revision.hash)
+    name = child_name(metadata.name, hash_)
     manifest = {
         "apiVersion": body["apiVersion"],
         "kind": kind.value,
         "metadata": {
             "name": name,
             "namespace": metadata.namespace,
-            "labels": child_labels(metadata.name, revision.hash, kind=revision.template.kind),
+            "labels": dict(marks),
             # The garbage collector removes what belongs to a resource that is gone, also while no operator runs.
             "ownerReferences": [
                 {
@@ -132,7 +150,7 @@ def _child(model: DiffusionModel, revision: RevisionStatus, kind: ChildKind, bod
         **{key: value for key, value in body.items() if key != "apiVersion"},
     }
     manifest["metadata"]["annotations"] = {labels.APPLIED_HASH: manifest_hash(manifest)}
-    return Child(kind=kind, namespace=metadata.namespace, name=name, revision=revision.hash, manifest=manifest)
+    return Child(kind=kind, namespace=metadata.namespace, name=name, revision=hash_, manifest=manifest)
 
 
 def manifest_hash(manifest: Mapping[str, Any]) -> str:

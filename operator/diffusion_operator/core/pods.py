@@ -3,7 +3,7 @@
 from typing import Any
 
 from diffusion_operator.api import labels
-from diffusion_operator.api.models import Resources, RevisionTemplate
+from diffusion_operator.api.models import ModelSource, Resources, RevisionTemplate
 
 from . import defaults
 from .sources import CACHE, MOUNT, Scheme, parse_source
@@ -30,18 +30,12 @@ _LIVE_PATH = "/v2/health/live"
 def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
     """Pod spec of a revision."""
     resources = template.resources
-    volumes, mounts = _model_volume(template)
+    volumes, mounts = model_volume(template.model, cache_claim=resources.cache_claim)
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": pod_security(),
         "containers": [
             {
                 "name": "worker",
@@ -57,12 +51,9 @@ def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
                     {"name": "grpc", "containerPort": labels.GRPC_PORT},
                     {"name": "metrics", "containerPort": labels.METRICS_PORT},
                 ],
+                **hub_environment(template.model),
                 "resources": _container_resources(resources),
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": container_security(),
                 "startupProbe": {
                     "httpGet": {"path": _READY_PATH, "port": "http"},
                     "periodSeconds": _STARTUP_PERIOD_SECONDS,
@@ -100,13 +91,40 @@ def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
             *volumes,
         ],
     }
-    if resources.node_selector:
-        spec["nodeSelector"] = resources.node_selector
-    if resources.tolerations:
-        spec["tolerations"] = [toleration.to_wire() for toleration in resources.tolerations]
+    spec |= placement(resources)
     if resources.runtime_class_name:
         spec["runtimeClassName"] = resources.runtime_class_name
     return spec
+
+
+def pod_security() -> dict[str, Any]:
+    """Security context of a pod of ours: an ordinary user, in the sense of the restricted standard."""
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _USER,
+        "runAsGroup": _USER,
+        "fsGroup": _USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container_security() -> dict[str, Any]:
+    """Security context of a container of ours."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def placement(resources: Resources) -> dict[str, Any]:
+    """Fields of a pod that say on which nodes it may run."""
+    found: dict[str, Any] = {}
+    if resources.node_selector:
+        found["nodeSelector"] = resources.node_selector
+    if resources.tolerations:
+        found["tolerations"] = [toleration.to_wire() for toleration in resources.tolerations]
+    return found
 
 
 def _container_resources(resources: Resources) -> dict[str, Any]:
@@ -119,9 +137,9 @@ def _container_resources(resources: Resources) -> dict[str, Any]:
     return {"requests": requests, "limits": limits}
 
 
-def _model_volume(template: RevisionTemplate) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Volumes and mounts through which the pod sees its checkpoint."""
-    source = parse_source(template.model.source)
+def model_volume(model: ModelSource, *, cache_claim: str | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Volumes and mounts through which a pod sees its checkpoint."""
+    source = parse_source(model.source)
     match source.scheme:
         case Scheme.CLAIM:
             claim = {"claimName": source.name, "readOnly": True}
@@ -129,9 +147,18 @@ def _model_volume(template: RevisionTemplate) -> tuple[list[dict[str, Any]], lis
         case Scheme.IMAGE:
             return _read_only({"image": {"reference": source.name, "pullPolicy": "IfNotPresent"}})
         case Scheme.HUB:
-            return [{"name": "cache", "emptyDir": {}}], [{"name": "cache", "mountPath": CACHE}]
+            cache = {"persistentVolumeClaim": {"claimName": cache_claim}} if cache_claim else {"emptyDir": {}}
+            return [{"name": "cache", **cache}], [{"name": "cache", "mountPath": CACHE}]
         case Scheme.FILE:
             return [], []
+
+
+def hub_environment(model: ModelSource) -> dict[str, Any]:
+    """The container's environment for the hub, where there is anything to say."""
+    token = model.token_secret_ref
+    if token is None:
+        return {}
+    return {"env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token.to_wire()}}]}
 
 
 def _read_only(volume: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

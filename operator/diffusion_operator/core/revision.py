@@ -8,6 +8,7 @@ release adds does not rename running revisions.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from diffusion_worker.config import SamplerName
@@ -17,6 +18,7 @@ from diffusion_operator.api.models import (
     DiffusionModelSpec,
     EngineLimits,
     Limits,
+    ModelSource,
     Resources,
     RevisionStatus,
     RevisionTemplate,
@@ -24,6 +26,7 @@ from diffusion_operator.api.models import (
 )
 
 from . import defaults
+from .sized.fit import NO_FITS, Fit, memory_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +37,31 @@ class Wanted:
     ar: RevisionStatus | None
 
 
-def wanted(spec: DiffusionModelSpec, *, image: str) -> Wanted:
-    """The diffusion revision and the AR revision of a spec under a worker image."""
-    limits = limits_in_force(spec.limits or Limits())
-    resources = _acted_on(spec.resources or Resources())
-    diffusion = RevisionTemplate(
-        kind=ArmKind.DIFFUSION,
+def wanted(spec: DiffusionModelSpec, *, image: str, fits: Mapping[ArmKind, Fit] = NO_FITS) -> Wanted:
+    """The diffusion revision and the AR revision of a spec under a worker image, with what was planned for them."""
+    arms = {ArmKind.DIFFUSION: spec.model, ArmKind.AR: spec.fallback.model}
+    made = {
+        kind: _revision(_template(spec, kind, source, image=image, fit=fits.get(kind)), fits.get(kind))
+        for kind, source in arms.items()
+        if source is not None
+    }
+    return Wanted(diffusion=made[ArmKind.DIFFUSION], ar=made.get(ArmKind.AR))
+
+
+def _template(
+    spec: DiffusionModelSpec, kind: ArmKind, source: ModelSource, *, image: str, fit: Fit | None
+) -> RevisionTemplate:
+    is_diffusion = kind is ArmKind.DIFFUSION
+    return RevisionTemplate(
+        kind=kind,
         image=image,
-        model=spec.model,
-        sampler=spec.sampler or Sampler(),
-        attention=spec.attention if spec.attention and spec.attention.to_wire() else None,
-        limits=limits,
-        resources=resources,
+        model=source,
+        sampler=(spec.sampler or Sampler()) if is_diffusion else None,
+        attention=spec.attention if is_diffusion and spec.attention and spec.attention.to_wire() else None,
+        limits=limits_in_force(spec.limits or Limits(), fit),
+        resources=_acted_on(spec.resources or Resources()),
+        repetition_window=_repetition_window(spec),
     )
-    ar = spec.fallback.model and RevisionTemplate(
-        kind=ArmKind.AR, image=image, model=spec.fallback.model, limits=limits, resources=resources
-    )
-    return Wanted(diffusion=_revision(diffusion), ar=_revision(ar) if ar else None)
 
 
 def revision_hash(template: RevisionTemplate) -> str:
@@ -63,21 +74,33 @@ def revision_hash(template: RevisionTemplate) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def limits_in_force(limits: Limits) -> EngineLimits:
-    """Limits as numbers. `auto` is not planned from memory yet and means the default."""
+def limits_in_force(limits: Limits, fit: Fit | None = None) -> EngineLimits:
+    """Limits as numbers. `auto` is what was planned, and where nothing was, the default."""
     batch, length = limits.max_batch_size, limits.max_sequence_length
+    planned_rows = fit.max_batch_size if fit else None
+    planned_tokens = fit.max_sequence_length if fit else None
     return EngineLimits(
-        max_batch_size=batch if isinstance(batch, int) else defaults.MAX_BATCH_SIZE,
-        max_sequence_length=length if isinstance(length, int) else None,
+        max_batch_size=batch if isinstance(batch, int) else planned_rows or defaults.MAX_BATCH_SIZE,
+        planned_rows=fit.planned_rows if fit else None,
+        max_sequence_length=length if isinstance(length, int) else planned_tokens,
         batch_window=limits.batch_window or defaults.BATCH_WINDOW,
         queue_size=limits.queue_size or defaults.QUEUE_SIZE,
         request_timeout=limits.request_timeout or defaults.REQUEST_TIMEOUT,
     )
 
 
-def _revision(template: RevisionTemplate) -> RevisionStatus:
-    return RevisionStatus(hash=revision_hash(template), template=template)
+def _revision(template: RevisionTemplate, fit: Fit | None) -> RevisionStatus:
+    memory = memory_plan(fit.plan) if fit and fit.plan.fits else None
+    return RevisionStatus(hash=revision_hash(template), template=template, memory=memory)
+
+
+def _repetition_window(spec: DiffusionModelSpec) -> int | None:
+    """None where it is the default: writing that down must not replace pods."""
+    gates = spec.rollout.gates if spec.rollout else None
+    window = gates.repetition_rate.window if gates and gates.repetition_rate else None
+    return None if window == defaults.REPETITION_WINDOW else window
 
 
 def _acted_on(resources: Resources) -> Resources:
+    """What pods are made of. From the others follow limits, and a revision is named after those."""
     return resources.model_copy(update={"gpu_memory": None, "memory_utilization": None})

@@ -2,10 +2,10 @@
 
 import math
 
-from diffusion_worker.config import EngineConfig, EngineKind, MaskCache, SamplerConfig
+from diffusion_worker.config import EngineConfig, EngineKind, MaskCache, PlannedBytes, SamplerConfig
 from diffusion_worker.wire import SCORE_PRIORITY
 
-from diffusion_operator.api.models import ArmKind, Attention, RevisionStatus, RevisionTemplate, Sampler
+from diffusion_operator.api.models import ArmKind, Attention, MemoryPlan, RevisionStatus, RevisionTemplate, Sampler
 from diffusion_operator.api.units import amount, seconds
 
 from . import defaults
@@ -30,6 +30,7 @@ def engine_config(model: str, revision: RevisionStatus) -> EngineConfig:
     template = revision.template
     source: Source = parse_source(template.model.source)
     attention = template.attention or Attention()
+    memory = revision.memory
     gpus = template.resources.gpus or 0
     return EngineConfig(
         kind=EngineKind(template.kind.value),
@@ -48,7 +49,14 @@ def engine_config(model: str, revision: RevisionStatus) -> EngineConfig:
         mask_cache=attention.mask_cache or MaskCache.PREFIX,
         full_attention_window=attention.window,
         full_attention_sink=attention.sink or 0,
+        repetition_window=template.repetition_window or defaults.REPETITION_WINDOW,
+        memory_budget=memory and memory.budget_bytes,
+        planned=memory and _planned(memory),
     )
+
+
+def _planned(memory: MemoryPlan) -> PlannedBytes:
+    return PlannedBytes(weights=memory.weights, kv=memory.kv, step=memory.step, reserve=memory.reserve)
 
 
 def _sampler(sampler: Sampler) -> SamplerConfig:

@@ -75,6 +75,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "[$WATCH_NAMESPACES, comma-separated]",
     )
     add("--kubeconfig", "KUBECONFIG", "kubeconfig file; default: the pod's service account")
+    add("--sizing", "SIZING", "on, or off: start pods without knowing whether they fit the memory", default="on")
     add("--port", "PORT", "port of /healthz, /readyz and /metrics", default="8080")
     add("--log-format", "LOG_FORMAT", "json or console", default="json")
     add("--log-level", "LOG_LEVEL", "debug, info, warning or error", default="info")
@@ -94,6 +95,8 @@ def settings_from(arguments: Sequence[str] | None, environment: Mapping[str, str
         top.error(f"--log-level is {options.log_level!r}: write debug, info, warning or error")
     if not options.port.isdigit() or not 0 < int(options.port) < 65536:
         top.error(f"--port is {options.port!r}: write a number from 1 to 65535")
+    if options.sizing not in {"on", "off"}:
+        top.error(f"--sizing is {options.sizing!r}: write on or off")
     namespaces = options.watch_namespace or environment.get("WATCH_NAMESPACES", "").split(",")
     service_url = f"http://{options.gateway_service}.{options.namespace}.svc/v1"
     settings = OperatorSettings(
@@ -104,6 +107,7 @@ def settings_from(arguments: Sequence[str] | None, environment: Mapping[str, str
         watch_namespaces=tuple(name.strip() for name in namespaces if name.strip()),
         kubeconfig=options.kubeconfig or None,
         port=int(options.port),
+        sizing=options.sizing == "on",
     )
     return settings, options.log_format, options.log_level
 

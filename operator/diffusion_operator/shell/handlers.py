@@ -16,6 +16,7 @@ _CHILDREN = (
     ("", "v1", "configmaps"),
     ("", "v1", "services"),
     ("apps", "v1", "deployments"),
+    ("batch", "v1", "jobs"),
     # A Deployment does not change when its pods begin to wait for something else, such as an image that is not there.
     ("", "v1", "pods"),
 )

@@ -11,6 +11,7 @@ from diffusion_operator.adapters.connection import Connection
 from diffusion_operator.adapters.errors import AdapterError
 from diffusion_operator.adapters.gateways import HttpGateways
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
+from diffusion_operator.adapters.sizing import KubernetesSizing
 from diffusion_operator.api import labels
 from diffusion_operator.core.step import Settings
 
@@ -37,12 +38,16 @@ async def run(
     async with (
         await Connection.open(kubeconfig=settings.kubeconfig) as connection,
         HttpGateways(connection, namespace=settings.namespace, service=settings.gateway_service) as gateways,
+        KubernetesSizing(connection) as sizing,
     ):
         reconciler = Reconciler(
             cluster=KubernetesCluster(connection),
             gateways=gateways,
-            settings=Settings(worker_image=settings.worker_image, gateway_url=settings.gateway_url),
+            settings=Settings(
+                worker_image=settings.worker_image, gateway_url=settings.gateway_url, sizing=settings.sizing
+            ),
             metrics=metrics,
+            sizing=sizing if settings.sizing else None,
         )
         loops = Loops(reconciler, metrics)
         async with HealthServer(loops=loops, metrics=metrics, port=settings.port) as health:

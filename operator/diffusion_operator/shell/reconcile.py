@@ -1,7 +1,7 @@
 """One pass over one resource: gather → decide → write."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -9,15 +9,18 @@ from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.cluster import Cluster, LiveChild, Unreadable
 from diffusion_operator.adapters.errors import AdapterError, InvalidError, NotFoundError
 from diffusion_operator.adapters.gateways import Gateways
+from diffusion_operator.adapters.sizing import SizingSource
 from diffusion_operator.api import labels
 from diffusion_operator.api.models import DiffusionModel, DiffusionModelStatus, ObjectMeta, Phase
 from diffusion_operator.core.children import Child, ChildKind, children
 from diffusion_operator.core.drift import is_in_place
 from diffusion_operator.core.names import child_name
 from diffusion_operator.core.observation import Observation, ObservedGateway
+from diffusion_operator.core.sized.observation import NOTHING_SEEN
 from diffusion_operator.core.step import Decision, Event, Settings, refuse, step
 
 from .metrics import Metrics
+from .sizing import observe
 
 # Stands for gateways that were not asked: like one that did not answer, it may send requests anywhere.
 _NOT_ASKED = (ObservedGateway(name="(not asked)", answered=False),)
@@ -39,11 +42,20 @@ class Passed:
 class Reconciler:
     """Makes passes. It remembers nothing between them: what must last is in the status."""
 
-    def __init__(self, *, cluster: Cluster, gateways: Gateways, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        gateways: Gateways,
+        settings: Settings,
+        metrics: Metrics,
+        sizing: SizingSource | None = None,
+    ) -> None:
         self._cluster = cluster
         self._gateways = gateways
         self._settings = settings
         self._metrics = metrics
+        self._sizing = sizing
         self._log = structlog.get_logger("reconcile")
 
     async def run_once(self, namespace: str, name: str, *, rejected: str = "") -> Passed:
@@ -86,9 +98,11 @@ class Reconciler:
         }
         observed = Observation(
             pods=pods,
-            children=frozenset(child.revision for child in staying),
+            # A Job is no object of a revision.
+            children=frozenset(child.revision for child in staying if child.kind is not ChildKind.JOB),
             gateways=_NOT_ASKED,
             rejected=rejected,
+            sizing=await observe(model, staying, pods=pods, source=self._sizing) if self._sizing else NOTHING_SEEN,
         )
         now = clock.now()
         decision = step(model, observed, settings=self._settings, now=now)
@@ -96,9 +110,7 @@ class Reconciler:
             return decision
         # Something old may go once no gateway uses it: only then is it worth asking them all.
         gateways = await self._gateways.in_force(namespace, model.metadata.name)
-        asked = Observation(
-            pods=observed.pods, children=observed.children, gateways=gateways, rejected=observed.rejected
-        )
+        asked = replace(observed, gateways=gateways)
         return step(model, asked, settings=self._settings, now=now)
 
     async def _write_status(self, metadata: ObjectMeta, before: DiffusionModelStatus, decision: Decision) -> ObjectMeta:

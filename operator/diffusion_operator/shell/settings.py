@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """Settings of the process. `watch_namespaces` is empty for all namespaces; `kubeconfig` is None inside a cluster."""
+    """Settings of the process. `watch_namespaces` is empty for all namespaces; `kubeconfig` is None inside a cluster.
+
+    With `sizing` off nothing is planned from memory: limits are taken as they are written.
+    """
 
     worker_image: str
     namespace: str
@@ -14,3 +17,4 @@ class OperatorSettings:
     watch_namespaces: tuple[str, ...] = ()
     kubeconfig: str | None = None
     port: int = 8080
+    sizing: bool = True
