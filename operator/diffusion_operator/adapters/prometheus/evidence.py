@@ -1,0 +1,96 @@
+"""From increases of counters to what gates are judged by. Pure."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
+
+from diffusion_operator.core.gates import Quality, Speed
+from diffusion_operator.core.verdict import Buckets, LengthBucket, Moments, Proportion, Unreadable
+
+from .families import ERRORS, LATENCY, PAIRS, REPETITION, Family
+from .samples import Increase
+
+LENGTHS = ("1-32", "33-64", "65-128", "129-256", "257-512", "513-1024", "1025+")
+"""Ranges of output tokens, as the gateways label them."""
+
+NO_AR = Unreadable(
+    "there is no AR revision of ours to compare latencies with: set spec.fallback.model, or leave latencyRatio out"
+)
+
+Absent = Callable[[Collection[Family], str], Unreadable | None]
+"""Why there is no series of these families with this revision; None when that only means that nothing happened yet."""
+
+
+def quality(found: Sequence[Increase], *, revision: str, absent: Absent, is_scored: bool) -> Quality:
+    """Pairs and repetition of a revision. Without `is_scored` nobody asks for pairs."""
+    of = [one for one in found if one.counter.revision == revision]
+    pairs: Moments | Unreadable = Moments()
+    if is_scored:
+        pairs = _missing(of, PAIRS, revision, absent) or _pairs(_sums(of))
+    repetition = _missing(of, REPETITION, revision, absent) or Proportion(*(_sums(of)[one] for one in REPETITION))
+    return Quality(pairs=pairs, repetition=repetition)
+
+
+def speed(found: Sequence[Increase], *, revision: str, ar: str | None, absent: Absent) -> Speed:
+    """First tokens, latencies beside those of AR, and errors of a revision."""
+    of = [one for one in found if one.counter.revision == revision]
+    return Speed(
+        first_token=_missing(of, (Family.FIRST_TOKEN,), revision, absent) or histogram(of),
+        latency=_latency(found, revision=revision, ar=ar, absent=absent),
+        errors=_missing(of, ERRORS, revision, absent) or Proportion(*(_sums(of)[one] for one in ERRORS)),
+    )
+
+
+def histogram(found: Iterable[Increase]) -> Buckets:
+    """All pods' buckets in one, at the bounds that all of them have: gateways of two releases may differ in the others."""
+    pods: dict[tuple[str, str], dict[float, float]] = defaultdict(dict)
+    for one in found:
+        if one.counter.family is Family.FIRST_TOKEN:
+            pods[one.counter.pod, one.counter.arm][float(one.counter.le)] = one.rise
+    # A pod that answered nothing must not take bounds away.
+    counted = [counts for counts in pods.values() if any(counts.values())] or list(pods.values())
+    if not counted:
+        return Buckets()
+    bounds = sorted(set.intersection(*(set(counts) for counts in counted)) | {inf})
+    return Buckets(tuple(bounds), tuple(sum(counts.get(bound, 0.0) for counts in counted) for bound in bounds))
+
+
+def _latency(
+    found: Sequence[Increase], *, revision: str, ar: str | None, absent: Absent
+) -> tuple[LengthBucket, ...] | Unreadable:
+    if ar is None:
+        return NO_AR
+    by_arm = {arm: [one for one in found if one.counter.revision == arm] for arm in (revision, ar)}
+    for arm, of in by_arm.items():
+        if missing := _missing(of, LATENCY, arm, absent):
+            return missing
+    return tuple(
+        LengthBucket(diffusion=_seconds(by_arm[revision], length), ar=_seconds(by_arm[ar], length))
+        for length in LENGTHS
+    )
+
+
+def _seconds(found: Iterable[Increase], length: str) -> Moments:
+    sums = _sums(one for one in found if one.counter.length == length)
+    return Moments(*(sums[family] for family in LATENCY))
+
+
+def _pairs(sums: Mapping[Family, float]) -> Moments:
+    # A counter cannot fall, so what a pair adds to the sum comes in two: above 0 and below.
+    total = sums[Family.NLL_ABOVE] - sums[Family.NLL_BELOW]
+    return Moments(sums[Family.PAIRS], total, sums[Family.NLL_SQUARED])
+
+
+def _sums(found: Iterable[Increase]) -> Mapping[Family, float]:
+    sums: dict[Family, float] = defaultdict(float)
+    for one in found:
+        sums[one.counter.family] += one.rise
+    return sums
+
+
+def _missing(
+    found: Iterable[Increase], families: Collection[Family], revision: str, absent: Absent
+) -> Unreadable | None:
+    there = {one.counter.family for one in found}
+    lacking = [family for family in families if family not in there]
+    return absent(lacking, revision) if lacking else None

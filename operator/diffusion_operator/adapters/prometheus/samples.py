@@ -1,0 +1,208 @@
+"""From the JSON of an answer to increases of counters. Pure.
+
+A counter is one of one pod, whoever scraped it: two scrape configurations, or two replicas of Prometheus behind one address,
+give it twice, and it must count once. The first and the last value of all of its series together are those of the counter.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from math import isfinite
+from typing import Any, NamedTuple
+
+from .failures import NoAnswerError, Reason
+from .families import Family
+from .queries import KEPT_LABELS, POD_LABELS, Function, Span
+
+
+class Counter(NamedTuple):
+    """One counter of one pod. `le` is the bound of a histogram's bucket, `length` a range of output tokens."""
+
+    family: Family
+    pod: str
+    arm: str
+    revision: str
+    le: str
+    length: str
+
+
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """By how much a counter rose in a span."""
+
+    counter: Counter
+    rise: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to a window's query.
+
+    `is_fresh` says whether any of the revision's series is scraped still. `reset` are the counters whose first and last
+    value say nothing; `instances` are the targets they came from.
+    """
+
+    increases: Mapping[Span, tuple[Increase, ...]]
+    reset: frozenset[tuple[Span, Counter]]
+    instances: frozenset[str]
+    is_fresh: bool
+
+
+class _Row(NamedTuple):
+    """One element of a vector."""
+
+    family: Family
+    span: Span
+    function: Function
+    labels: Mapping[str, str]
+    value: float
+
+
+def answered(result: Sequence[Mapping[str, Any]]) -> Answered:
+    """Read the vector that a window's query gives.
+
+    Raises:
+        NoAnswerError: a value is not a number, or the series are those of several clusters.
+    """
+    rows = [_row(element) for element in result]
+    pods = _Pods(row.labels for row in rows)
+    values: dict[tuple[Span, Counter], dict[Function, float]] = defaultdict(dict)
+    instances = set()
+    for row in rows:
+        counter = pods.counter(row.family, row.labels)
+        if counter is None:
+            continue
+        seen = values[row.span, counter]
+        before = seen.get(row.function, row.value)
+        seen[row.function] = (min if row.function is Function.SMALLEST else max)(before, row.value)
+        if row.function is Function.RESETS:
+            instances.add(row.labels.get("instance", ""))
+    increases: dict[Span, list[Increase]] = {span: [] for span in Span}
+    for (span, counter), seen in values.items():
+        if Function.LARGEST in seen and Function.SMALLEST in seen:
+            increases[span].append(Increase(counter, seen[Function.LARGEST] - seen[Function.SMALLEST]))
+    return Answered(
+        increases={span: tuple(found) for span, found in increases.items()},
+        reset=frozenset(key for key, seen in values.items() if Function.RESETS in seen),
+        instances=frozenset(instances),
+        is_fresh=any(row.function is Function.NOW for row in rows),
+    )
+
+
+def corrected(
+    answer: Answered, result: Sequence[Mapping[str, Any]], *, since: Mapping[Span, datetime]
+) -> Mapping[Span, tuple[Increase, ...]]:
+    """The increases, with those of counters that were reset taken from their raw samples (the matrix `result`).
+
+    Of several series of a counter the one that saw most is taken: their samples are not in one order, since each scraper has
+    its own clock, and the smallest disorder would look like a reset.
+
+    Raises:
+        NoAnswerError: the samples of a counter are not there, or are no numbers.
+    """
+    rises: dict[tuple[Span, Counter], float] = defaultdict(float)
+    labelled = [(_family(element), element["metric"], element) for element in result]
+    pods = _Pods(labels for _, labels, _ in labelled)
+    for family, labels, element in labelled:
+        counter = pods.counter(family, labels)
+        if counter is None:
+            continue
+        samples = [(float(at), _number(value, labels)) for at, value in element["values"]]
+        for span, start in since.items():
+            if (span, counter) in answer.reset:
+                rise = total_rise([value for at, value in samples if at >= start.timestamp()])
+                rises[span, counter] = max(rises[span, counter], rise)
+    if without := answer.reset - rises.keys():
+        _, counter = min(without)
+        raise NoAnswerError(
+            Reason.INCOMPLETE,
+            f"Prometheus knows that {counter.family} of {counter.pod} was reset, but gives no samples of it",
+        )
+    return {
+        span: tuple(
+            Increase(one.counter, rises[span, one.counter]) if (span, one.counter) in answer.reset else one
+            for one in found
+        )
+        for span, found in answer.increases.items()
+    }
+
+
+def total_rise(values: Sequence[float]) -> float:
+    """By how much a counter rose, where a fall means that it began anew at 0."""
+    return sum(after - before if after >= before else after for before, after in pairwise(values))
+
+
+class _Pods:
+    """Which series are of which pod.
+
+    A pod's name tells it apart for ever, an address may be another pod's an hour later. So the name counts where there is
+    one, and a series that has none is left out where another of the same address has one: it is the same pod again.
+    """
+
+    def __init__(self, found: Iterable[Mapping[str, str]]) -> None:
+        self._named: set[str] = set()
+        clusters = set()
+        for labels in found:
+            clusters.add(labels.get("cluster", ""))
+            if _pod_name(labels):
+                self._named.add(labels.get("instance", ""))
+        if len(clusters) > 1:
+            names = ", ".join(sorted(repr(name) for name in clusters))
+            raise NoAnswerError(
+                Reason.SEVERAL_CLUSTERS,
+                f"Prometheus has this model's series with different labels cluster ({names}): give the operator an address "
+                "that answers for its own cluster alone",
+            )
+
+    def counter(self, family: Family, labels: Mapping[str, str]) -> Counter | None:
+        """The counter that a series is of, None for one that tells what another tells too."""
+        instance, name = labels.get("instance", ""), _pod_name(labels)
+        if not name and instance in self._named:
+            return None
+        return Counter(
+            family=family,
+            pod=name or instance,
+            arm=labels.get("arm", ""),
+            revision=labels.get("revision", ""),
+            le=labels.get("le", ""),
+            length=labels.get("length", ""),
+        )
+
+
+def _pod_name(labels: Mapping[str, str]) -> str:
+    return next((labels[label] for label in POD_LABELS if labels.get(label)), "")
+
+
+def _row(element: Mapping[str, Any]) -> _Row:
+    labels = element["metric"]
+    return _Row(
+        family=Family(labels["family"]),
+        span=Span(labels["span"]),
+        function=Function(labels["fn"]),
+        labels=labels,
+        value=_number(element["value"][1], labels),
+    )
+
+
+def _family(element: Mapping[str, Any]) -> Family:
+    return Family(element["metric"]["__name__"])
+
+
+def _number(text: str, labels: Mapping[str, str]) -> float:
+    value = float(text)
+    if not isfinite(value):
+        shown = ", ".join(f"{name}={labels[name]}" for name in KEPT_LABELS if name in labels)
+        name = labels.get("family") or labels.get("__name__", "a series")
+        raise NoAnswerError(
+            Reason.NOT_A_NUMBER, f"Prometheus says {text} for {name} ({shown}): no counter has that value"
+        )
+    return value
+
+
+def present(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Family, str]]:
+    """Families that there are any series of, with `anything` or `model`, from the answer to a presence query."""
+    for element in result:
+        if float(element["value"][1]) > 0:
+            yield Family(element["metric"]["family"]), element["metric"]["of"]
