@@ -201,6 +201,43 @@ def passes(content: Json) -> str:
     return f"{table(['', 'at most steps', 'passes', 'tokens per answer', 'perplexity', 'ratio'], rows)}\n\n{text}{_engine_conditions(content)}"
 
 
+def gateway(content: Json) -> str:
+    """Each proxy's cost beside the stub without one."""
+    first, added = content["first_text_seconds"], content["added_p50_seconds"]
+    per_core, per_second = content["requests_per_core_second"], content["requests_per_second"]
+    names = {"direct": "no proxy", "ours": "ours", "litellm": "litellm", "envoy": "Envoy"}
+    rows = [
+        [
+            label,
+            _milliseconds(first[name]["p50"], digits=2),
+            _milliseconds(added[name], digits=2) if name in added else "",
+            _milliseconds(first[name]["p99"], digits=1),
+            spread(per_core[name]) if name in per_core else "",
+            spread(per_second[name]),
+        ]
+        for name, label in names.items()
+    ]
+    heads = [
+        "",
+        f"first text p50 at {content['rate']:g}/s, ms",
+        "added, ms",
+        "p99, ms",
+        "streams per core second",
+        f"streams/s, {content['concurrency']} at once",
+    ]
+    ratio = per_core["ours"]["median"] / per_core["litellm"]["median"]
+    machine, versions = content["machine"], content["versions"]
+    parts = [
+        f"Ours carries {ratio:.1f} × the streams of litellm per core",
+        f"{machine['processor']}, each proxy on one core, stub and client on the other",
+        f"litellm {versions['litellm']}, Envoy {versions['envoy']}, commit {machine['commit']}, {machine['measured_at']}",
+        f"other work beside the runs: at most {content['others']:.2f} cores",
+    ]
+    if content["disturbed_runs"]:
+        parts.append(f"**{content['disturbed_runs']} runs were disturbed: measured with --force on a loaded machine**")
+    return f"{table(heads, rows)}\n\n{'; '.join(parts)}."
+
+
 ENGINE: Mapping[str, Callable[[Json], str]] = {
     "scaling": scaling,
     "limit": limit,
