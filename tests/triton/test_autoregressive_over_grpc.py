@@ -59,6 +59,26 @@ async def test_scores_come_beside_answers_and_are_counted_apart(ar_worker: Worke
     ar_worker.wait_for_metric("dlm_requests_total", requests + SLOTS)
 
 
+async def test_background_requests_get_the_rows_that_are_left_and_give_them_back(ar_worker: Worker) -> None:
+    never_ends = {"max_tokens": 400, "logit_bias": {"1": -100}}
+    background = Call(ar_worker, request(**never_ends, background=True), priority=SCORE_PRIORITY)
+    assert isinstance(await background.next(), BlockEvent)
+    live = [Call(ar_worker, request(**never_ends, seed=seed)) for seed in range(SLOTS)]
+    for call in live:
+        assert isinstance(await call.next(), BlockEvent)
+    *_, end = await background.answer()
+    assert isinstance(end, ErrorEvent)
+    assert end.code == "preempted"
+    (refused,) = await Call(ar_worker, request(background=True), priority=SCORE_PRIORITY).answer()
+    assert isinstance(refused, ErrorEvent)
+    assert refused.code == "overloaded"
+    for call in live:
+        await call.cancel()
+    ar_worker.wait_for_metric("dlm_rows_in_flight", 0)
+    *_, end = await Call(ar_worker, request(max_tokens=4, background=True), priority=SCORE_PRIORITY).answer()
+    assert isinstance(end, FinishEvent)
+
+
 async def test_a_text_that_cannot_be_scored_is_refused_by_name(ar_worker: Worker) -> None:
     for change, param in (({"completion": ""}, "completion"), ({"surprise": 1}, "surprise")):
         (error,) = await Call(ar_worker, SCORE | change).answer()

@@ -89,11 +89,15 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.rows: dict[str, Callable[[Any], None]] = {}
+        self.traceparents: dict[str, str | None] = {}
 
-    def submit_score(self, request: ScoreRequest, emit: Callable[[Any], None]) -> Any:
-        return self.submit(request, emit)
+    def submit_score(self, request: ScoreRequest, emit: Callable[[Any], None], **said: Any) -> Any:
+        return self.submit(request, emit, **said)
 
-    def submit(self, request: GenerateRequest | ScoreRequest, emit: Callable[[Any], None]) -> Any:
+    def submit(
+        self, request: GenerateRequest | ScoreRequest, emit: Callable[[Any], None], *, traceparent: str | None = None
+    ) -> Any:
+        self.traceparents[request.request_id] = traceparent
         self.rows[request.request_id] = emit
         engine = self
 
@@ -275,6 +279,37 @@ def test_a_background_request_takes_no_slot_and_waits_for_none(backend: Backend,
     engine.rows["a"](FINISH)
     waiting.join(20)
     assert "c" in engine.rows
+
+
+def test_a_request_for_another_revision_is_refused_at_once(
+    backend: Backend, engine: FakeEngine, metrics: dict[tuple[str, str | None], float]
+) -> None:
+    backend.accept(payload("a"), FakeSender(), parameters='{"revision": "0"}')
+    sender = FakeSender()
+    backend.accept(payload("b"), sender, parameters='{"revision": "1"}')  # returns although the slot is taken
+    assert sender.ended.wait(20)
+    assert sender.sent[0].code == "wrong_revision"
+    assert "not 1" in sender.sent[0].message
+    assert list(engine.rows) == ["a"]
+    wait_until(lambda: metrics["dlm_requests_total", "refused"] == 1)
+
+
+def test_lines_about_a_request_name_it_and_its_trace_and_nothing_that_it_says(
+    backend: Backend, engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    request = GenerateRequest(request_id="a", prompt="a secret")
+    sender = FakeSender()
+    with caplog.at_level("INFO"):
+        backend.accept([encode_request(request)], sender, parameters=f'{{"traceparent": "{trace}"}}')
+        assert engine.traceparents == {"a": trace}
+        engine.rows["a"](BLOCK.model_copy(update={"text": "another secret"}))
+        engine.rows["a"](FINISH)
+        assert sender.ended.wait(20)
+        wait_until(lambda: bool(caplog.records))
+    (line,) = caplog.records
+    assert (vars(line)["request_id"], vars(line)["traceparent"], vars(line)["outcome"]) == ("a", trace, "stop")
+    assert not any("secret" in str(value) for value in vars(line).values())
 
 
 def test_a_bad_request_takes_no_slot(backend: Backend, metrics: dict[tuple[str, str | None], float]) -> None:

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from diffusion_worker.triton.requests import UnreadableRequestError, read_request
+from diffusion_worker.triton.requests import RequestParameters, UnreadableRequestError, read_parameters, read_request
 from diffusion_worker.wire import REQUEST
 from pydantic import ValidationError
 
@@ -34,3 +34,22 @@ def test_a_setting_that_json_could_not_carry_on_is_refused(field: str, number: s
 def test_no_bytes_are_worse_than_a_refused_request(payload: bytes) -> None:
     with pytest.raises(UnreadableRequestError):
         read_request([payload])
+
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", RequestParameters()),
+        ('{"revision": "0a1b2c3d"}', RequestParameters(revision="0a1b2c3d")),
+        (json.dumps({"traceparent": TRACE, "else": 5}), RequestParameters(traceparent=TRACE)),
+        ('{"revision": 5, "traceparent": true}', RequestParameters()),
+        (json.dumps({"traceparent": f"{TRACE}\nforged line"}), RequestParameters()),
+        ("", RequestParameters()),
+        ("[1]", RequestParameters()),
+    ],
+)
+def test_what_is_said_beside_a_request_is_read_or_says_nothing(text: str, said: RequestParameters) -> None:
+    assert read_parameters(text) == said

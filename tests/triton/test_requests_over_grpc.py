@@ -3,10 +3,19 @@
 import asyncio
 
 import pytest
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent
+from diffusion_worker.wire import (
+    REVISION_PARAMETER,
+    TRACEPARENT_PARAMETER,
+    BlockEvent,
+    DraftEvent,
+    ErrorEvent,
+    FinishEvent,
+)
 from tritonclient.utils import InferenceServerException
 
-from tests.triton.worker import QUEUE, SLOTS, Call, Worker, long_request, request
+from tests.triton.worker import QUEUE, REVISION, SLOTS, Call, Worker, long_request, request
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 async def test_blocks_arrive_one_by_one_and_a_finish_ends_the_stream(worker: Worker) -> None:
@@ -66,6 +75,38 @@ async def test_a_client_that_goes_away_frees_its_row(worker: Worker) -> None:
     worker.wait_for_metric("dlm_requests_total", before + SLOTS, outcome="cancelled")
     worker.wait_for_metric("dlm_rows_in_flight", 0)
     assert isinstance((await Call(worker, request()).answer())[-1], FinishEvent)
+
+
+async def test_drafts_come_before_their_block_and_only_when_asked_for(worker: Worker) -> None:
+    plain = await Call(worker, request(max_tokens=24)).answer()
+    events = await Call(worker, request(max_tokens=24, drafts=True)).answer()
+    drafts = [event for event in events if isinstance(event, DraftEvent)]
+    assert drafts
+    assert not any(isinstance(event, DraftEvent) for event in plain)
+    order = [event.index for event in events if isinstance(event, BlockEvent | DraftEvent)]
+    assert order == sorted(order)
+    assert [event for event in events[:-1] if isinstance(event, BlockEvent)] == plain[:-1]
+
+
+async def test_a_request_for_another_revision_is_refused_even_while_all_slots_are_taken(worker: Worker) -> None:
+    running = [Call(worker, long_request(), parameters={REVISION_PARAMETER: REVISION}) for _ in range(SLOTS)]
+    for call in running:
+        assert isinstance(await call.next(), BlockEvent)
+    (error,) = await Call(worker, request(), parameters={REVISION_PARAMETER: "ffffffff"}).answer()
+    assert isinstance(error, ErrorEvent)
+    assert error.code == "wrong_revision"
+    for call in running:
+        await call.cancel()
+
+
+async def test_log_lines_name_a_request_and_its_trace_and_nothing_that_it_says(worker: Worker) -> None:
+    asked = request(request_id="logged", prompt="the unmistakable fox")
+    (*_, finish) = await Call(worker, asked, parameters={TRACEPARENT_PARAMETER: TRACE}).answer()
+    assert isinstance(finish, FinishEvent)
+    line = await asyncio.to_thread(worker.wait_for_log_line, request_id="logged")
+    assert line["traceparent"] == TRACE
+    assert (line["outcome"], line["completion_tokens"]) == ("length", 24)
+    assert "unmistakable" not in worker.log.read_text()
 
 
 async def test_a_full_queue_refuses_at_once_and_serves_what_it_took(worker: Worker) -> None:

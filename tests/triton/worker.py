@@ -18,10 +18,21 @@ from typing import Any, Self
 import numpy as np
 import tritonclient.grpc.aio as triton
 from diffusion_worker.triton.processes import Process, children_of
-from diffusion_worker.wire import EVENT, EVENT_TENSOR, MODEL_NAME, REQUEST_TENSOR, BlockEvent, ErrorEvent, FinishEvent
+from diffusion_worker.wire import (
+    EVENT,
+    EVENT_TENSOR,
+    MODEL_NAME,
+    REQUEST_TENSOR,
+    BlockEvent,
+    DraftEvent,
+    ErrorEvent,
+    FinishEvent,
+    ScoreEvent,
+)
 
-Event = BlockEvent | FinishEvent | ErrorEvent
+Event = BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent
 START_SECONDS = 300.0  # alone it takes 6; on a machine that also trains and compiles, minutes
+REVISION = "0a1b2c3d"
 SLOTS = 2
 QUEUE = 3
 CONFIG_PBTXT = f"""
@@ -43,7 +54,7 @@ def write_config(folder: Path, *, checkpoint: Path, **settings: object) -> Path:
     model = {
         "kind": "diffusion",
         "model": "tiny",
-        "revision": "0a1b2c3d",
+        "revision": REVISION,
         "source": f"file://{checkpoint}",
         "path": str(checkpoint),
         "max_batch_size": SLOTS,
@@ -90,6 +101,16 @@ class Worker:
     def wait_until_ready(self) -> None:
         """Return once the model is ready; fail with the log when it does not become so."""
         self._wait(lambda: _ok(f"{self.http}/v2/models/{MODEL_NAME}/ready"), "the model to be ready")
+
+    def wait_for_log_line(self, **fields: object) -> dict[str, Any]:
+        """The first structured line of its log that has all of `fields`."""
+        self._wait(lambda: bool(self._log_lines(fields)), f"a line with {fields}")
+        return self._log_lines(fields)[0]
+
+    def _log_lines(self, fields: dict[str, object]) -> list[dict[str, Any]]:
+        written = self.log.read_text().splitlines(keepends=True)
+        lines = [json.loads(text) for text in written if text.startswith("{") and text.endswith("}\n")]
+        return [line for line in lines if fields.items() <= line.items()]
 
     def wait_for_exit(self, seconds: float) -> int:
         """Its exit code."""
@@ -139,8 +160,16 @@ class Worker:
 class Call:
     """One request over gRPC, as the gateway makes it. `answer` reads it to its natural end."""
 
-    def __init__(self, worker: Worker, payload: str | bytes | dict[str, Any], *, priority: int = 0) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        payload: str | bytes | dict[str, Any],
+        *,
+        priority: int = 0,
+        parameters: dict[str, str] | None = None,
+    ) -> None:
         self._priority = priority
+        self._parameters = parameters
         self._client = triton.InferenceServerClient(worker.grpc)
         self._payload = json.dumps(payload) if isinstance(payload, dict) else payload
         self._stream: Any = self._client.stream_infer(self._requests())
@@ -149,7 +178,13 @@ class Call:
         tensor = triton.InferInput(REQUEST_TENSOR, [1, 1], "BYTES")
         data = self._payload.encode() if isinstance(self._payload, str) else self._payload
         tensor.set_data_from_numpy(np.array([[data]], dtype=np.object_))
-        yield {"model_name": MODEL_NAME, "inputs": [tensor], "request_id": "test", "priority": self._priority}
+        yield {
+            "model_name": MODEL_NAME,
+            "inputs": [tensor],
+            "request_id": "test",
+            "priority": self._priority,
+            "parameters": self._parameters,
+        }
 
     async def next(self) -> Event:
         """The next event; raises what Triton answers instead."""

@@ -19,9 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit code."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if options.command == "serve" else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     match options.command:
         case "serve":
@@ -171,9 +169,11 @@ def _inspect(options: argparse.Namespace) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from diffusion_worker.sources import SourceError
+    from diffusion_worker.triton import logs
     from diffusion_worker.triton.errors import LaunchError
     from diffusion_worker.triton.launcher import ServeOptions, serve
 
+    logs.configure()
     try:
         return serve(
             ServeOptions(

@@ -1,4 +1,4 @@
-"""How the gateway and the operator render a line of their logs. One place, because of what no traceback may show."""
+"""How all programs render a line of their logs. One place, because of what no traceback may show."""
 
 import structlog
 
@@ -11,3 +11,8 @@ def renderers(*, json: bool) -> list[structlog.typing.Processor]:
     if json:
         return [_TRACEBACKS, structlog.processors.JSONRenderer()]
     return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+
+
+def request_fields(request_id: str, traceparent: str | None) -> dict[str, str]:
+    """What names a request in a line (`extra` of standard logging). Nothing of what it says is among it."""
+    return {"request_id": request_id} | ({} if traceparent is None else {"traceparent": traceparent})

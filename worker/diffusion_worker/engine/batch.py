@@ -60,7 +60,7 @@ class Batch:
                 for row in rows:
                     self._step([row])
             else:
-                _log.exception("a pass failed for request %s", rows[0].request_id)
+                _log.exception("a pass failed for request %s", rows[0].request_id, extra=rows[0].log_fields)
                 self._fail(rows[0], f"the model failed on this request ({type(error).__name__})")
             return
         self.failed_passes = 0
@@ -78,9 +78,9 @@ class Batch:
         try:
             text = row.output.preview(draft.token_ids)
         except Exception:  # noqa: BLE001 - a draft is not worth its row
-            _log.exception("a draft of request %s could not be made", row.request_id)
+            _log.exception("a draft of request %s could not be made", row.request_id, extra=row.log_fields)
             return
-        if not tell(row.emit, DraftEvent(index=row.blocks, step=draft.step, text=text), request_id=row.request_id):
+        if not tell(row.emit, DraftEvent(index=row.blocks, step=draft.step, text=text), log_fields=row.log_fields):
             row.cancelled = True
 
     def _commit(self, commit: Commit) -> None:
@@ -88,7 +88,7 @@ class Batch:
         try:
             text = row.output.push(commit.token_ids)
         except Exception as error:  # noqa: BLE001 - one row's text must not end the others
-            _log.exception("the text of request %s could not be made", row.request_id)
+            _log.exception("the text of request %s could not be made", row.request_id, extra=row.log_fields)
             self._fail(row, f"the tokens could not be turned into text ({type(error).__name__})")
             return
         block = BlockEvent(
@@ -102,7 +102,7 @@ class Batch:
         row.blocks += 1
         row.steps += commit.steps
         self._observer.block_committed(block)
-        if not tell(row.emit, block, request_id=row.request_id):
+        if not tell(row.emit, block, log_fields=row.log_fields):
             row.cancelled = True  # nobody listens any more
         if text.finish is not None:
             self.end(
@@ -126,4 +126,4 @@ class Batch:
 def end_row(row: Row, event: FinishEvent | ErrorEvent, *, observer: Observer) -> None:
     """The last event of a row that holds no slot."""
     observer.row_ended(outcome_of(event))
-    tell(row.emit, event, request_id=row.request_id)
+    tell(row.emit, event, log_fields=row.log_fields)

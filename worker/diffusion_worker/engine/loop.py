@@ -15,6 +15,7 @@ from diffusion_worker.engine.row import Emit, EmitScore, Row, tell
 from diffusion_worker.engine.runner import Runner
 from diffusion_worker.engine.scorer import ScoreRow
 from diffusion_worker.engine.scores import Scores
+from diffusion_worker.log_lines import request_fields
 from diffusion_worker.quality import DEFAULT_WINDOW
 from diffusion_worker.wire import ErrorEvent, GenerateRequest, ScoreRequest
 
@@ -121,8 +122,10 @@ class Engine:
         """Rows that are running or waiting to run; for who holds the lock."""
         return [*self._batch.rows, *self._waiting]
 
-    def submit(self, request: GenerateRequest, emit: Emit) -> Handle:
+    def submit(self, request: GenerateRequest, emit: Emit, *, traceparent: str | None = None) -> Handle:
         """Queue a request. Never raises for a bad one: its only event is then an ErrorEvent.
+
+        `traceparent` is for log lines.
 
         A background request does not wait: it is refused as `overloaded` unless it finds a free row, and ends as
         `preempted` within a pass once another request needs that.
@@ -130,7 +133,8 @@ class Engine:
         try:
             row = admit_request(request, runner=self._runner, emit=emit)
         except RefusedError as refused:
-            return self._refuse(request, emit, refused.event)
+            return self._refuse(request, emit, refused.event, traceparent)
+        row.traceparent = traceparent
         with self._changed:
             if self._closing != "no":
                 refusal = ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN)
@@ -140,20 +144,21 @@ class Engine:
                 self._waiting.append(row)
                 self._changed.notify()
                 return Handle(self, row)
-        return self._refuse(request, emit, refusal)
+        return self._refuse(request, emit, refusal, traceparent)
 
-    def _refuse(self, request: GenerateRequest, emit: Emit, event: ErrorEvent) -> Handle:
+    def _refuse(self, request: GenerateRequest, emit: Emit, event: ErrorEvent, traceparent: str | None) -> Handle:
         self._observer.row_ended(outcome_of(event))
-        tell(emit, event, request_id=request.request_id)
+        tell(emit, event, log_fields=request_fields(request.request_id, traceparent))
         return Handle(self, None)
 
-    def submit_score(self, request: ScoreRequest, emit: EmitScore) -> Handle:
+    def submit_score(self, request: ScoreRequest, emit: EmitScore, *, traceparent: str | None = None) -> Handle:
         """Queue a text to score: its only event is a ScoreEvent or an ErrorEvent. It runs when it holds nothing up."""
         try:
             row = admit_score(request, runner=self._runner, emit=emit)
         except RefusedError as refused:
             emit(refused.event)
             return Handle(self, None)
+        row.traceparent = traceparent
         with self._changed:
             if self._closing != "no":
                 refusal = ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN)

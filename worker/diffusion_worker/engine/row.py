@@ -9,6 +9,7 @@ from typing import TypeVar
 from diffusion_worker.engine.canvas import Canvas
 from diffusion_worker.engine.output import Output
 from diffusion_worker.engine.penalties import LogitShifts
+from diffusion_worker.log_lines import request_fields
 from diffusion_worker.samplers.settings import Settings
 from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
 
@@ -39,6 +40,7 @@ class Row:
     logprobs: int | None = None  # alternatives per token; None: the request asks for no log-probabilities
     drafts: bool = False  # show its canvas in work
     background: bool = False  # makes room for every row that is not
+    traceparent: str | None = None  # of the trace that the request is part of
     arrived: float = field(default_factory=time.monotonic)
     started: float | None = None
     cancelled: bool = False
@@ -56,17 +58,23 @@ class Row:
         """From arrival to the first pass; 0 for a row that has not run."""
         return 0.0 if self.started is None else self.started - self.arrived
 
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """What names the request in a log line."""
+        return request_fields(self.request_id, self.traceparent)
+
     def count_cached(self, tokens: int) -> None:
         """Note that the next `tokens` pending tokens are in the cache now."""
         self.cached += tokens
         del self.pending[:tokens]
 
 
-def tell(emit: Callable[[E], None], event: E, *, request_id: str) -> bool:
+def tell(emit: Callable[[E], None], event: E, *, log_fields: dict[str, str]) -> bool:
     """Call a submitter back; False when the callback raised."""
     try:
         emit(event)
     except Exception:  # noqa: BLE001 - a listener's fault is not the engine's
-        _log.exception("the listener of request %s failed on a %s event", request_id, event.type)
+        request_id = log_fields["request_id"]
+        _log.exception("the listener of request %s failed on a %s event", request_id, event.type, extra=log_fields)
         return False
     return True

@@ -9,6 +9,7 @@ import torch
 
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import EmitScore
+from diffusion_worker.log_lines import request_fields
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.cache import KVCache
 
@@ -31,6 +32,7 @@ class ScoreRow:
     arrived: float = field(default_factory=time.monotonic)
     cancelled: bool = False
 
+    traceparent: str | None = None  # of the trace that the request is part of
     cached: int = 0  # tokens whose keys and values are in the cache
     nll: float = 0.0  # nats, of the completion's tokens so far
 
@@ -39,6 +41,11 @@ class ScoreRow:
         """The tokens that the model sees: nothing follows the last one, unless the end of the answer does."""
         token_ids = [*self.prompt_token_ids, *self.completion_token_ids]
         return token_ids if self.include_eos else token_ids[:-1]
+
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """What names the request in a log line."""
+        return request_fields(self.request_id, self.traceparent)
 
     @property
     def tokens(self) -> int:

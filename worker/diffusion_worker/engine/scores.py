@@ -117,7 +117,7 @@ class Scores:
             _log.exception("a pass over %d scores failed; each is tried alone", len(failed))
             self._alone.extend(failed)
             return
-        _log.exception("the score of request %s failed", failed[0].request_id)
+        _log.exception("the score of request %s failed", failed[0].request_id, extra=failed[0].log_fields)
         _send(
             failed[0],
             ErrorEvent(code="engine_error", message=f"the model failed on this text ({type(error).__name__})"),
@@ -137,4 +137,4 @@ class Scores:
 
 
 def _send(row: ScoreRow, event: ScoreEvent | ErrorEvent) -> None:
-    tell(row.emit, event, request_id=row.request_id)
+    tell(row.emit, event, log_fields=row.log_fields)

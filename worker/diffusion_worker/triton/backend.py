@@ -11,7 +11,7 @@ from diffusion_worker.engine import Engine, load_engine
 from diffusion_worker.triton.delivery import Delivery, Sender, Stream
 from diffusion_worker.triton.heartbeat import Heartbeat
 from diffusion_worker.triton.metrics import WorkerMetrics
-from diffusion_worker.triton.requests import UnreadableRequestError, read_request
+from diffusion_worker.triton.requests import UnreadableRequestError, read_parameters, read_request
 from diffusion_worker.wire import ErrorEvent, ScoreRequest
 
 _SLOT_POLL_SECONDS = 0.1
@@ -28,6 +28,7 @@ class Backend:
         heartbeat: Path | None,
         load: Callable[..., Engine] = load_engine,
     ) -> None:
+        self._revision = config.revision
         self._slots = threading.BoundedSemaphore(config.max_batch_size)
         self._delivery = Delivery(WorkerMetrics(family, config), on_end=self._slots.release)
         self._engine = load(config, observer=self._delivery)
@@ -38,14 +39,18 @@ class Backend:
         """Whether requests can be answered."""
         return self._engine.alive and self._delivery.alive
 
-    def accept(self, elements: Sequence[bytes], sender: Sender) -> None:
-        """Submit the request in a tensor's elements; never raises for a bad one.
+    def accept(self, elements: Sequence[bytes], sender: Sender, *, parameters: str = "{}") -> None:
+        """Submit the request in a tensor's elements; never raises for a bad one. `parameters` are Triton's, in JSON.
 
         Blocks while all slots are taken, so that Triton's queue is the waiting room. What would be handed over only
         when that is empty must not block those that come after it: scores wait in the engine until it has time for
         them, and background requests are refused there when all rows are taken. Neither takes a slot.
         """
-        stream = Stream(sender)
+        said = read_parameters(parameters)
+        stream = Stream(sender, traceparent=said.traceparent)
+        if said.revision not in (None, self._revision):
+            self._delivery.refuse(stream, _wrong_revision(said.revision, here=self._revision))
+            return
         try:
             request = read_request(elements)
         except UnreadableRequestError as error:
@@ -54,7 +59,9 @@ class Backend:
         stream.request_id = request.request_id
         if isinstance(request, ScoreRequest):
             stream.is_score = True
-            stream.handle = self._engine.submit_score(request, self._delivery.open(stream))
+            stream.handle = self._engine.submit_score(
+                request, self._delivery.open(stream), traceparent=said.traceparent
+            )
             return
         while not (request.background or self._slots.acquire(timeout=_SLOT_POLL_SECONDS)):
             if sender.is_cancelled():
@@ -63,10 +70,16 @@ class Backend:
                 return
         stream.has_slot = not request.background
         stream.submitted = time.monotonic()
-        stream.handle = self._engine.submit(request, self._delivery.open(stream))
+        stream.handle = self._engine.submit(request, self._delivery.open(stream), traceparent=said.traceparent)
 
     def close(self) -> None:
         """Let what runs come to its end, then stop everything."""
         self._heartbeat.stop()
         self._engine.close(drain=True)
         self._delivery.close()
+
+
+def _wrong_revision(wanted: str | None, *, here: str) -> ErrorEvent:
+    """An address can be another pod's by the time that a request comes to it."""
+    message = f"revision {here} is served here, not {wanted}; look up where {wanted} is served now"
+    return ErrorEvent(code="wrong_revision", message=message)

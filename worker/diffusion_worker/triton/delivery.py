@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from diffusion_worker.engine import Handle, Pass, RowOutcome
+from diffusion_worker.log_lines import request_fields
 from diffusion_worker.triton.metrics import WorkerMetrics
 from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
 
@@ -39,6 +40,7 @@ class Stream:
 
     sender: Sender | None  # dropped at the end at once: it keeps the model loaded
     request_id: str = ""
+    traceparent: str | None = None
     is_score: bool = False
     has_slot: bool = False  # one of those that requests wait for
     arrived: float = field(default_factory=time.monotonic)
@@ -48,6 +50,11 @@ class Stream:
     has_block: bool = False
     emitted: int = 0  # events that the engine has given
     delivered: int = 0  # and those of them that are out
+
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """What names the request in a log line."""
+        return request_fields(self.request_id, self.traceparent)
 
 
 class Delivery:
@@ -154,7 +161,9 @@ class Delivery:
         try:
             stream.sender.send(part, final=False)
         except Exception:  # noqa: BLE001 (Triton raises its own and others)
-            _log.exception("request %s is cancelled: a %s could not be sent", stream.request_id, part.type)
+            _log.exception(
+                "request %s is cancelled: a %s could not be sent", stream.request_id, part.type, extra=stream.log_fields
+            )
             stream.cancelled = True
             return
         if isinstance(part, BlockEvent) and not stream.has_block:
@@ -168,28 +177,43 @@ class Delivery:
                 self._send_last(stream, sender, event)
             else:
                 sender.end()
+        seconds = time.monotonic() - stream.arrived
+        _log_end(stream, event, seconds=seconds)
         if stream.is_score or isinstance(event, ScoreEvent):
             self._metrics.score_ended(event)
             return
-        now = time.monotonic()
-        self._metrics.request_ended(
-            event, seconds=now - stream.arrived, waited_for_slot=max(0.0, stream.submitted - stream.arrived)
-        )
+        self._metrics.request_ended(event, seconds=seconds, waited_for_slot=max(0.0, stream.submitted - stream.arrived))
 
     def _send_last(self, stream: Stream, sender: Sender, event: FinishEvent | ScoreEvent | ErrorEvent) -> None:
         try:
             sender.send(event, final=True)
         except Exception:  # noqa: BLE001 (as above)
             # Triton waits for the final flag of every request, at its own end too.
-            _log.exception("the last event of request %s could not be sent", stream.request_id)
+            _log.exception("the last event of request %s could not be sent", stream.request_id, extra=stream.log_fields)
             sender.end()
+
+
+def _log_end(stream: Stream, event: FinishEvent | ScoreEvent | ErrorEvent, *, seconds: float) -> None:
+    """One line per request, with nothing of what it says."""
+    facts: dict[str, object] = {**stream.log_fields, "seconds": round(seconds, 4)}
+    outcome: str
+    match event:
+        case FinishEvent():
+            outcome = event.reason
+            facts |= event.model_dump(include={"prompt_tokens", "completion_tokens", "steps", "blocks"})
+        case ScoreEvent():
+            outcome = "scored"
+            facts |= event.model_dump(include={"prompt_tokens", "tokens"})
+        case ErrorEvent():
+            outcome = event.code
+    _log.info("request %s has ended: %s", stream.request_id, outcome, extra=facts | {"outcome": outcome})
 
 
 def _cancel_if_gone(stream: Stream) -> None:
     if stream.sender is None or stream.handle is None:
         return
     if not stream.cancelled and stream.sender.is_cancelled():
-        _log.info("request %s is cancelled: its client went away", stream.request_id)
+        _log.info("request %s is cancelled: its client went away", stream.request_id, extra=stream.log_fields)
         stream.cancelled = True
     if stream.cancelled:
         stream.handle.cancel()  # until its last event comes; has no effect the second time

@@ -4,9 +4,7 @@ execute() blocks while all slots are taken. That keeps Triton's queue the waitin
 timeouts; if execute() returned at once, that queue would always be empty.
 """
 
-import logging
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +44,11 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:  # noqa: ARG002 (Triton's signature)
         """Load the checkpoint; the server opens its ports after that."""
         # Imported here: the stub that only completes the configuration needs no torch.
+        from diffusion_worker.triton import logs
         from diffusion_worker.triton.backend import Backend
         from diffusion_worker.triton.heartbeat import VARIABLE
 
-        logging.basicConfig(
-            stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+        logs.configure()
         config = EngineConfig.model_validate_json((Path(pb_utils.get_model_dir()) / "model.json").read_bytes())
         heartbeat = os.environ.get(VARIABLE)
         self._backend = Backend(config, family=pb_utils.MetricFamily, heartbeat=Path(heartbeat) if heartbeat else None)
@@ -60,7 +57,11 @@ class TritonPythonModel:
         """Hand requests over; answers go out from another thread. Nothing may escape: it would fail the whole batch."""
         for request in requests:
             tensor = pb_utils.get_input_tensor_by_name(request, REQUEST_TENSOR)
-            self._backend.accept(tensor.as_numpy().reshape(-1).tolist(), TritonSender(request.get_response_sender()))
+            self._backend.accept(
+                tensor.as_numpy().reshape(-1).tolist(),
+                TritonSender(request.get_response_sender()),
+                parameters=request.parameters(),
+            )
 
     def is_ready(self) -> bool:
         """Asked by releases from 26.04 on; the launcher watches the others."""

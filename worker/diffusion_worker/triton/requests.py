@@ -1,10 +1,22 @@
-"""From the bytes of Triton's input tensor to a request."""
+"""From what Triton hands over to a request, and what was said beside it."""
 
+import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from diffusion_worker.wire import REQUEST, ErrorEvent, GenerateRequest, ScoreRequest
+from diffusion_worker.wire import (
+    REQUEST,
+    REVISION_PARAMETER,
+    TRACEPARENT_PARAMETER,
+    ErrorEvent,
+    GenerateRequest,
+    ScoreRequest,
+)
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class UnreadableRequestError(Exception):
@@ -29,3 +41,26 @@ def read_request(elements: Sequence[bytes]) -> GenerateRequest | ScoreRequest:
         given = repr(fault["input"])
         got = f" (got {given})" if param is not None and len(given) <= 80 else ""
         raise UnreadableRequestError(f"{param + ': ' if param else ''}{fault['msg']}{got}", param=param) from error
+
+
+@dataclass(frozen=True)
+class RequestParameters:
+    """What a gateway says beside the tensor. None: nothing, or nothing that can be read."""
+
+    revision: str | None = None  # that it believes to be talking to
+    traceparent: str | None = None
+
+
+def read_parameters(text: str) -> RequestParameters:
+    """Triton's parameters of a request, a JSON object. Those that are not known, or not as expected, say nothing."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return RequestParameters()
+    if not isinstance(given, dict):
+        return RequestParameters()
+    revision, traceparent = given.get(REVISION_PARAMETER), given.get(TRACEPARENT_PARAMETER)
+    return RequestParameters(
+        revision=revision if isinstance(revision, str) else None,
+        traceparent=traceparent if isinstance(traceparent, str) and _TRACEPARENT.fullmatch(traceparent) else None,
+    )
