@@ -9,6 +9,7 @@ import grpc
 from diffusion_worker.wire import (
     REQUEST,
     BlockEvent,
+    DraftEvent,
     ErrorEvent,
     FinishEvent,
     GenerateRequest,
@@ -19,7 +20,7 @@ from diffusion_worker.wire import (
 )
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-Event = BlockEvent | FinishEvent | ScoreEvent | ErrorEvent
+Event = BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent
 Script = Callable[[GenerateRequest, grpc.aio.ServicerContext], AsyncIterator[Event | str | bytes]]
 """Yields events, Triton's own error messages as strings, or raw bytes in place of an event."""
 
@@ -116,6 +117,17 @@ def says(*texts: str, reason: str = "stop") -> Script:
         for index, text in enumerate(texts):
             yield block(index, text)
         yield finish(len(texts), seed=request.seed or 0, reason=reason)
+
+    return script
+
+
+def drafts(*events: BlockEvent | DraftEvent) -> Script:
+    """Shows its canvas in work."""
+
+    async def script(request: GenerateRequest, _: Any) -> AsyncIterator[Event]:
+        for event in events:
+            yield event
+        yield finish(sum(isinstance(event, BlockEvent) for event in events), seed=request.seed or 0)
 
     return script
 
