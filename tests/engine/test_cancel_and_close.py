@@ -57,6 +57,25 @@ def test_cancelling_a_running_row_frees_its_slot_for_the_next(runner: WatchedRun
     assert runner.slots_taken == 0
 
 
+def test_a_cancelled_row_takes_part_in_no_step_that_begins_later(diffusion_model: DiffusionModel) -> None:
+    steps: list[list[str]] = []
+
+    def cancel_in_the_third_step(rows: Sequence[Row]) -> None:
+        steps.append([row.request_id for row in rows])
+        if len(steps) == 3:
+            handle.cancel()
+
+    inner = diffusion_runner(diffusion_model, confidence_threshold=1e-9)
+    inner.eos_token_ids = frozenset()
+    with running(WatchedRunner(inner, before_step=cancel_in_the_third_step), batch_window_seconds=0.1) as engine:
+        cancelled, handle = send_one(engine, request(request_id="gone", max_tokens=400))
+        (other,) = send(engine, request(request_id="there"))
+        assert cancelled.error.code == "cancelled"
+        assert other.finish
+    assert steps[:3] == [["gone", "there"]] * 3
+    assert all(step == ["there"] for step in steps[3:])
+
+
 def test_cancelling_a_waiting_row_ends_it_before_it_runs(runner: WatchedRunner, gate: Gate) -> None:
     with running(runner) as engine:
         (first,) = send(engine, request(max_tokens=40))
