@@ -67,7 +67,7 @@ class Watched:
             metrics.requests.prompt_tokens.labels(*labels).inc()
             metrics.arms.count_failure(model, arm, Reason.TIMEOUT)
             metrics.arms.count_fallback(model, arm, Reason.TIMEOUT)
-            metrics.answers.count(model, arm, tally=a_tally(), asked_at=0)
+            metrics.answers.count(model, arm, a_tally(), asked_at=0)
             metrics.pairs.pairs.labels(model.namespace, model.name, arm.revision, "ffff0001").inc()
             metrics.pairs.pairs.labels(model.namespace, model.name, "ffff0001", arm.revision).inc()
 
@@ -138,7 +138,7 @@ AR_LABELS = {**NAMES, "arm": "fallback", "revision": "ffff0001", "kind": "ar"}
 
 def counted(tally: Tally, *, asked_at: float = 0.5, arm: RouteArm = DIFFUSION) -> Watched:
     watched = Watched()
-    watched.metrics.answers.count(MODEL, arm, tally=tally, asked_at=asked_at)
+    watched.metrics.answers.count(MODEL, arm, tally, asked_at=asked_at)
     return watched
 
 

@@ -69,7 +69,7 @@ class AnswerMetrics:
             for length in LENGTHS:
                 family.labels(*labels, length)
 
-    def count(self, model: Model, arm: RouteArm, *, tally: Tally, asked_at: float) -> None:
+    def count(self, model: Model, arm: RouteArm, tally: Tally, *, asked_at: float) -> None:
         """Count a complete answer, also one that is not good enough to be sent. `asked_at` is on the tally's clock."""
         finish = tally.finish
         if finish is None:
