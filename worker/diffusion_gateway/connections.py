@@ -55,11 +55,11 @@ class Connections:
     def add(self, connection: "Connection") -> None:
         """Take a newcomer in. If there are too many, the one that has waited longest for a request goes."""
         self._all.add(connection)
+        self._waiting[connection] = None
         if len(self._all) > self.limit:
-            oldest = next(iter(self._waiting), connection)
+            oldest = next(iter(self._waiting))
+            self.remove(oldest)  # at once: asyncio tells only later that it is lost, and may accept a thousand before
             oldest.transport.abort()
-        if not connection.transport.is_closing():
-            self._waiting[connection] = None
 
     def remove(self, connection: "Connection") -> None:
         """It is closed."""
