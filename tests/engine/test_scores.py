@@ -374,3 +374,30 @@ def test_a_step_waits_for_one_small_pass_of_one_text_at_most(
     assert beside.count("pass") > 10
     assert all(after == "step" for before, after in pairwise(beside) if before == "pass")
     assert {record.rows for record in turns.passes[: beside.count("pass")]} == {1}
+
+
+@pytest.mark.parametrize(("share", "rows"), [(0, 0), (1, 1)])
+def test_beside_requests_scores_take_the_memory_of_one_row_at_most(
+    share: float, rows: int, llama_model: ARModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scores_module, "TOKENS_PER_PASS", 60)
+    turns = Turns(llama_model, monkeypatch, max_batch_size=4)
+    scorer = turns.runner.scorer
+    held: list[int] = []
+    answers: list[Any] = []
+    step = scorer.step
+
+    def one_is_left(*, tokens: int) -> Any:
+        done, record = step(tokens=tokens)
+        if done and not answers:  # the others of its batch are done, and it is not
+            answers.extend(send(engine, request(max_tokens=20)))
+        return done, record
+
+    monkeypatch.setattr(scorer, "step", one_is_left)
+    turns.at_step = {n: lambda: held.append(scorer.rows_held) for n in range(1, 20)}
+    with running(turns.runner, score_share=share, batch_window_seconds=0.1) as engine:
+        texts = [score_request()] * 3 + [score_request(completion=" the hen" * 40)]
+        scores = submit(engine, *texts)
+        assert all(score.event.nll > 0 for score in scores)
+        assert isinstance(answers[0].end, FinishEvent)
+    assert max(held) <= rows

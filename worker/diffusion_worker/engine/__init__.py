@@ -1,7 +1,9 @@
 """The engine: requests in, committed blocks out, one thread per model.
 
-Data flows through the files in this order: `admission` turns a request into a `row`; the `loop` batches rows and asks
-a runner (`diffusion` or `ar`) for a step; what a step commits becomes text in `output` (`stops`, `detokenizer`).
+Data flows through the files in this order: `admission` turns a request into a `row`; the `loop` gives it a place in the
+`batch` (`background` rows only while nobody else wants it), which asks a runner (`diffusion`, `mask_diffusion` or `ar`,
+on a common `base`) for a step; what a step commits becomes text in `output` (`stops`, `detokenizer`). `scores` run
+beside all that, within their `share` of the time.
 """
 
 from diffusion_worker.engine.load import load_engine

@@ -69,6 +69,11 @@ class Scorer:
         self._eos = torch.tensor(sorted(model.eos_token_ids), dtype=torch.int64, device=model.device)
         self._rows: list[ScoreRow] = []  # at the index of their slot, longest first: those that are done are at the end
 
+    @property
+    def rows_held(self) -> int:
+        """Rows that take memory: all of a batch, until its last one is done."""
+        return len(self._rows)
+
     def begin(self, rows: Sequence[ScoreRow]) -> None:
         """Take a batch of at most `max_rows` rows in."""
         self._rows = sorted(rows, key=lambda row: len(row.inputs), reverse=True)

@@ -64,7 +64,7 @@ class Scores:
 
     def make_room(self) -> None:
         """A request has come: more than may run beside it has to wait again."""
-        if len(self._running) > self._rows_beside_requests:
+        if self._scorer.rows_held > self._rows_beside_requests:
             self._pause()
 
     def drop_cancelled(self) -> None:
