@@ -10,17 +10,18 @@ GATEWAY = "diffusion_gateway_"
 
 
 class Exporter:
-    """One pod. Counters are there from `know` on, with 0, as a gateway's are."""
+    """One pod. Counters are there with 0 before anything happens, as a gateway's are."""
 
     def __init__(self) -> None:
         self.counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
         self.fails = False
-        self.scrapes = 0
+        self.refused = 0
+        self._ticks = 0
         exporter = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                exporter.scrapes += 1
+                exporter.refused += exporter.fails
                 body = exporter.page().encode()
                 self.send_response(503 if exporter.fails else 200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
@@ -44,11 +45,16 @@ class Exporter:
         self._server.server_close()
 
     def page(self) -> str:
-        lines = []
+        lines = [f"scrape_tick {self._ticks}"]
         for (name, labels), number in sorted(self.counters.items()):
             shown = ",".join(f'{key}="{value}"' for key, value in labels)
             lines.append(f"{name}{{{shown}}} {number}")
         return "\n".join([*lines, ""])
+
+    def tick(self) -> int:
+        """Marks what is on the page now: whoever has stored this number has stored all that came before."""
+        self._ticks += 1
+        return self._ticks
 
     def restart(self) -> None:
         """The container ended and came back: all counters are 0."""

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from . import logs, plan_command, simulate_command
+from . import logs, plan_command, prometheus_flags, simulate_command
 from .settings import OperatorSettings
 
 _INTERRUPTED = 130  # as a shell says it of SIGINT
@@ -76,6 +76,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     add("--kubeconfig", "KUBECONFIG", "kubeconfig file; default: the pod's service account")
     add("--sizing", "SIZING", "on, or off: start pods without knowing whether they fit the memory", default="on")
+    prometheus_flags.add_arguments(run, environment)
     add("--port", "PORT", "port of /healthz, /readyz and /metrics", default="8080")
     add("--log-format", "LOG_FORMAT", "json or console", default="json")
     add("--log-level", "LOG_LEVEL", "debug, info, warning or error", default="info")
@@ -108,6 +109,7 @@ def settings_from(arguments: Sequence[str] | None, environment: Mapping[str, str
         kubeconfig=options.kubeconfig or None,
         port=int(options.port),
         sizing=options.sizing == "on",
+        prometheus=prometheus_flags.settings(options, environment, error=top.error),
     )
     return settings, options.log_format, options.log_level
 

@@ -1,6 +1,8 @@
 """What the operator is started with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from diffusion_operator.adapters.prometheus.settings import PrometheusSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +20,4 @@ class OperatorSettings:
     kubeconfig: str | None = None
     port: int = 8080
     sizing: bool = True
+    prometheus: PrometheusSettings = field(default_factory=PrometheusSettings)

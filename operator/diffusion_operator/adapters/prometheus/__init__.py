@@ -3,8 +3,3 @@
 windows → `queries` (PromQL) → `client` (prometheus-api-client through `session`, in threads) → `samples` (increases of
 counters) → `evidence` (what gates are judged by). `readings` puts them in a row; `absence` says why a series is not there.
 """
-
-from .readings import PrometheusMetrics
-from .settings import PrometheusSettings
-
-__all__ = ["PrometheusMetrics", "PrometheusSettings"]

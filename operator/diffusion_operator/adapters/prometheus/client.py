@@ -75,7 +75,7 @@ class Client:
         started = time.monotonic()
         try:
             # Prometheus gives up when we do, so that nothing goes on computing for nobody.
-            limits = {"time": f"{at.timestamp():.3f}", "timeout": f"{self._settings.timeout_seconds:g}s"}
+            limits = {"time": f"{at.timestamp():.3f}", "timeout": f"{self._settings.timeout_seconds:g}"}
             found: Sequence[Mapping[str, Any]] = self._connections[url].custom_query(promql, params=limits)
             return found
         finally:

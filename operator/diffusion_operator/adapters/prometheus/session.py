@@ -58,7 +58,7 @@ class Session(requests.Session):
             )
             with response:
                 return self._read(response, deadline)
-        except requests.Timeout as error:
+        except (requests.Timeout, urllib3.exceptions.TimeoutError) as error:
             raise self._late(url) from error
         except requests.exceptions.SSLError as error:
             raise NoAnswerError(
@@ -74,7 +74,8 @@ class Session(requests.Session):
     def _read(self, response: requests.Response, deadline: float) -> requests.Response:
         """All of the body, as a response that needs no connection any more."""
         body = bytearray()
-        for piece in response.iter_content(_PIECE):
+        # One read of the socket at a time: whole pieces of one that dribbles may take for ever.
+        while piece := response.raw.read1(_PIECE, decode_content=True):
             body += piece
             if self._clock() > deadline:
                 raise self._late(response.url)
