@@ -16,6 +16,7 @@ class PairMetrics:
         self.above = families.counter("pair_nll_above", f"Sum {difference}, where positive.", PAIR)
         self.below = families.counter("pair_nll_below", f"Sum {difference}, where negative, without its sign.", PAIR)
         self.squared = families.counter("pair_nll_squared", f"Sum of the squares {difference}.", PAIR)
+        self.waiting = families.gauge("pairs_waiting", "Samples that wait to be compared or are being compared.")
         self.dropped = families.counter(
             "pairs_dropped", "Sampled answers that became no pair. They are missing, not zero.", (*PAIR, "reason")
         )
