@@ -174,8 +174,8 @@ async def test_only_the_given_namespaces_are_watched(watched: Watched) -> None:
     await watched.begin("a", "b")
     await watched.sync()
     assert watched.table.models.keys() == {"a/story", "b/story"}
-    assert watched.table.find("story") is None
     assert watched.table.find("a/story") is not None
+    assert watched.table.find("c/story") is None
 
 
 async def test_there_may_be_more_namespaces_than_a_pool_has_connections(watched: Watched, tmp_path: Path) -> None:

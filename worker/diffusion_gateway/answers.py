@@ -1,6 +1,7 @@
 """What one arm says to a request: one row per choice, each an `EventStream`, seen as one."""
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -32,13 +33,28 @@ class Timer:
 class Choice:
     """One row that speaks. Read `events` once; `close` must follow, whatever happens."""
 
-    def __init__(self, *, stream: EventStream, timer: Timer, count: Callable[[Tally], None]) -> None:
-        """`count` is told once the row has ended by itself, whether or not its text is good enough to be sent."""
+    def __init__(
+        self,
+        *,
+        stream: EventStream,
+        timer: Timer,
+        count: Callable[[Tally], None],
+        broke_off: Callable[[Reason], None] | None = None,
+    ) -> None:
+        """`count` is told once the row has ended by itself, whether or not its text is good enough to be sent.
+
+        `broke_off` is told when the row fails after `read_ahead`.
+        """
         self.tally = Tally()
+        self.first_event_at = math.inf
+        """On the timer's clock."""
+        self._broke_off = broke_off
         self._stream = stream
         self._timer = timer
         self._count = count
         self._ahead: deque[BlockEvent | DraftEvent | FinishEvent] = deque()
+        self.listener: Callable[[BlockEvent | DraftEvent | FinishEvent], None] | None = None
+        """Sees each event just before the reader of `events`."""
 
     async def events(self) -> AsyncIterator[BlockEvent | DraftEvent | FinishEvent]:
         """Blocks, and drafts between them, then one `FinishEvent`.
@@ -48,27 +64,35 @@ class Choice:
         """
         finished = False
         while not finished:
-            event = self._ahead.popleft() if self._ahead else await self._next(wait_seconds=None)
+            try:
+                event = self._ahead.popleft() if self._ahead else await self._next(wait_seconds=None)
+            except WorkerError as error:
+                if self._broke_off is not None:
+                    self._broke_off(error.reason)
+                raise
             finished = isinstance(event, FinishEvent)
+            if self.listener is not None:
+                self.listener(event)
             yield event
 
     async def read_ahead(self, *, whole: bool, wait_seconds: float | None) -> None:
-        """Read the first event, or all of them, before `events` is used.
+        """Read up to the first event that shows something, or all of them, before `events` is used.
 
         Raises:
             WorkerError: the worker failed, or sent no first event for `wait_seconds` (None: the usual silence).
             ApiError: the worker refuses the request; nobody else would take it.
         """
         event = await self._next(wait_seconds=wait_seconds)
+        self.first_event_at = self._timer.clock()
         self._ahead.append(event)
-        while whole and not isinstance(event, FinishEvent):
+        while not isinstance(event, FinishEvent) and (whole or not _shows_something(event)):
             event = await self._next(wait_seconds=None)
             self._ahead.append(event)
 
     async def _next(self, *, wait_seconds: float | None) -> BlockEvent | DraftEvent | FinishEvent:
         event = await self._stream.next(timeout_seconds=self._timer.wait(wait_seconds))
         if isinstance(event, ErrorEvent):
-            raise _refusal(event)
+            raise refusal(event)
         if isinstance(event, ScoreEvent):
             raise WorkerError(Reason.ENGINE_ERROR, "the worker sent a score, which nobody asked for")
         if isinstance(event, DraftEvent):
@@ -94,10 +118,19 @@ class Answer:
         self._choices = choices
 
     @property
+    def rows(self) -> list[Tally]:
+        """What was seen of each choice so far."""
+        return [choice.tally for choice in self._choices]
+
+    @property
     def first_text_at(self) -> float | None:
         """On the dispatcher's clock."""
         texts = (choice.tally.first_text_at for choice in self._choices)
         return min((each for each in texts if each is not None), default=None)
+
+    def listen(self, listener: Callable[[BlockEvent | DraftEvent | FinishEvent], None]) -> None:
+        """Let `listener` see the first choice's events, each just before whoever reads them."""
+        self._choices[0].listener = listener
 
     async def events(self) -> AsyncIterator[tuple[int, BlockEvent | DraftEvent | FinishEvent]]:
         """Events with the number of their choice, as they come: of each choice blocks, then one `FinishEvent`.
@@ -148,7 +181,7 @@ async def all_or_none(works: Sequence[Coroutine[Any, Any, Choice]]) -> list[Choi
         raise
 
 
-def _refusal(event: ErrorEvent) -> WorkerError | ApiError:
+def refusal(event: ErrorEvent) -> WorkerError | ApiError:
     match event.code:
         case "invalid_request" | "context_length_exceeded":
             code = "invalid_value" if event.code == "invalid_request" else event.code
@@ -159,3 +192,8 @@ def _refusal(event: ErrorEvent) -> WorkerError | ApiError:
         case "non_finite" | "out_of_memory" | "wrong_revision" | "preempted" | "overloaded":
             return WorkerError(Reason(event.code), event.message)
     return WorkerError(Reason.ENGINE_ERROR, event.message)
+
+
+def _shows_something(event: BlockEvent | DraftEvent) -> bool:
+    """A block may hold its text back, for a stop string or half a character."""
+    return isinstance(event, DraftEvent) or bool(event.text or event.logprobs)

@@ -14,13 +14,13 @@ from starlette.routing import Route
 
 from .access import Authorized, cors
 from .answers import Answer
-from .dispatch import Question
 from .edge import EXCEPTION_HANDLERS, REQUEST_ID, EventStreamResponse, Traced, read_body, trace_of, unless_client_leaves
 from .gateway import Gateway
 from .openai.errors import ApiError, invalid_parameter, model_not_found, unavailable
 from .openai.requests import ChatOrCompletion, parse_chat, parse_completion
 from .openai.responses import AnswerHead, model_card, model_list
 from .openai.sampling import read_workload
+from .question import Question
 from .routes import Model
 from .stream import server_sent_events, whole_answer
 from .trace import Trace

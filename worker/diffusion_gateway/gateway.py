@@ -1,13 +1,16 @@
 """The state that all requests share: table in force, pods, limits, whether we are about to leave."""
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from .breakers import Breakers
 from .dispatch import Dispatcher
 from .keys import Keys
 from .metrics import Metrics
 from .openai.errors import overloaded
+from .overload import ServiceRate, retry_after_seconds
 from .pool import WorkerPool
 from .routes import Random, Table
 from .settings import Settings
@@ -27,9 +30,15 @@ class Gateway:
         self.settings = settings
         self.metrics = Metrics()
         self.pool = WorkerPool()
+        self.breakers = Breakers(settings.breaker)
+        self.metrics.arms.open_breakers = self.breakers.open_among
         self.table = Table()
         self.dispatcher = Dispatcher(
-            pool=self.pool, metrics=self.metrics, silence_seconds=settings.silence_seconds, random=random_source
+            pool=self.pool,
+            breakers=self.breakers,
+            metrics=self.metrics,
+            silence_seconds=settings.silence_seconds,
+            random=random_source,
         )
         self.keys = Keys(Path(settings.api_keys_dir)) if settings.api_keys_dir else None
         """None: everyone may ask."""
@@ -39,11 +48,15 @@ class Gateway:
         """Whether the table was read from the API server."""
         self._in_flight = 0
         self._held_bytes = 0
+        self._rate = ServiceRate(time.monotonic())
+        """Of completions."""
 
     def use_table(self, table: Table) -> None:
         """Put a new table in force, for all requests from now on."""
         self.table = table
-        self.pool.keep_only(table.all_targets())
+        targets = table.all_targets()
+        self.pool.keep_only(targets)
+        self.breakers.keep_only(targets)
         self.metrics.show_table(table)
 
     def not_ready_because(self) -> str | None:
@@ -55,7 +68,10 @@ class Gateway:
     def admit(self, trace: Trace) -> None:
         """Count a completion in. Raises `ApiError` (429) when there are too many."""
         if self._in_flight >= self.settings.max_in_flight:
-            raise overloaded(f"{self._in_flight} requests are in flight here, which is the limit; try again later.")
+            raise overloaded(
+                f"{self._in_flight} requests are in flight here, which is the limit; try again later.",
+                retry_after_seconds=self._retry_after_seconds(),
+            )
         self._in_flight += 1
         trace.admitted = True
         self.metrics.requests.in_flight.set(self._in_flight)
@@ -65,7 +81,8 @@ class Gateway:
         limit = _LARGEST_BODIES * self.settings.max_body_bytes
         if self._held_bytes + size > limit:
             raise overloaded(
-                f"The requests in flight here are {self._held_bytes} bytes long, and {limit} is the limit; try again later."
+                f"The requests in flight here are {self._held_bytes} bytes long, and {limit} is the limit; try again later.",
+                retry_after_seconds=self._retry_after_seconds(),
             )
         self._held_bytes += size
         trace.held_bytes += size
@@ -75,8 +92,12 @@ class Gateway:
         self._held_bytes -= trace.held_bytes
         if trace.admitted:
             self._in_flight -= 1
+            self._rate.count(time.monotonic())
             self.metrics.requests.in_flight.set(self._in_flight)
         if trace.is_completion:
             trace.count(self.metrics)
         trace.log()
         self.tracing.end(trace)
+
+    def _retry_after_seconds(self) -> int:
+        return retry_after_seconds(rows=self._in_flight, rows_per_second=self._rate.per_second(time.monotonic()))

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from diffusion_worker.wire import GenerateRequest, ScoreRequest
 from tritonclient.grpc.aio import InferenceServerClient
 
+from .overload import ServiceRate
 from .reasons import Reason, WorkerError
 from .triton import EventStream
 
-# A pod that failed is asked last for this long: its endpoint stays ready until Kubernetes' probes notice, and a pod
-# that answers nothing would otherwise always be the one with the fewest rows.
-_AVOID_SECONDS = 5.0
 _MAX_MESSAGE_BYTES = 64 * 2**20
 _CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
@@ -34,11 +32,11 @@ _CHANNEL_OPTIONS = [
 ]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Pod:
     client: InferenceServerClient
+    rate: ServiceRate
     rows: int = 0
-    failed_at: float = float("-inf")
     retired: bool = False
 
 
@@ -49,7 +47,7 @@ class WorkerPool:
         """`clock` counts seconds."""
         self._clock = clock
         self._pods: dict[str, _Pod] = {}
-        self._streams: set[EventStream] = set()
+        self._streams: dict[EventStream, _Pod] = {}
         """Of all pods, also of those that were forgotten."""
         self._closing: set[asyncio.Future[None]] = set()
         self._stopped = False
@@ -62,19 +60,21 @@ class WorkerPool:
             self._close_if_idle(pod)
 
     def by_load(self, targets: Sequence[str]) -> list[str]:
-        """Those with the fewest rows in flight first, those that failed just now last, equals in any order."""
+        """Those with the fewest rows in flight first, equals in any order."""
         shuffled = random.sample(targets, k=len(targets))
-        return sorted(shuffled, key=lambda target: (self._failed_lately(target), self.in_flight(target)))
+        return sorted(shuffled, key=self.in_flight)
 
     def in_flight(self, target: str) -> int:
         """Rows of this gateway on a pod."""
         pod = self._pods.get(target)
         return pod.rows if pod else 0
 
-    def mark_failed(self, target: str) -> None:
-        """Ask this pod last for a while."""
-        if pod := self._pods.get(target):
-            pod.failed_at = self._clock()
+    def backlog(self, targets: Iterable[str]) -> tuple[int, float]:
+        """Rows of this gateway that these pods have not ended yet, and how many of its rows they end per second."""
+        now = self._clock()
+        pods = [self._pods[target] for target in targets if target in self._pods]
+        waiting = sum(pod in pods and not stream.has_ended for stream, pod in self._streams.items())
+        return waiting, sum(pod.rate.per_second(now) for pod in pods)
 
     def open(
         self,
@@ -93,10 +93,12 @@ class WorkerPool:
             raise WorkerError(Reason.GATEWAY_STOPS, "no new rows while the gateway is shutting down")
         pod = self._pods.get(target)
         if pod is None:
-            pod = self._pods[target] = _Pod(InferenceServerClient(target, channel_args=_CHANNEL_OPTIONS))
+            pod = self._pods[target] = _Pod(
+                client=InferenceServerClient(target, channel_args=_CHANNEL_OPTIONS), rate=ServiceRate(self._clock())
+            )
         stream = EventStream(pod.client, request, revision=revision, traceparent=traceparent, clock=self._clock)
         pod.rows += 1
-        self._streams.add(stream)
+        self._streams[stream] = pod
         stream.task.add_done_callback(lambda _: self._ended(pod, stream))
         return stream
 
@@ -113,13 +115,11 @@ class WorkerPool:
         self.keep_only(())
         await asyncio.gather(*self._closing)
 
-    def _failed_lately(self, target: str) -> bool:
-        pod = self._pods.get(target)
-        return pod is not None and self._clock() - pod.failed_at < _AVOID_SECONDS
-
     def _ended(self, pod: _Pod, stream: EventStream) -> None:
         pod.rows -= 1
-        self._streams.discard(stream)
+        del self._streams[stream]
+        if stream.has_answered:
+            pod.rate.count(self._clock())
         self._close_if_idle(pod)
 
     def _close_if_idle(self, pod: _Pod) -> None:

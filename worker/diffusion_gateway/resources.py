@@ -15,11 +15,16 @@ from diffusion_operator.api.units import seconds
 from pydantic import Field, ValidationError
 
 from .routes import Model, ServiceKey, Table
+from .workload import Workload
 
 DEFAULT_MIN_OUTPUT_TOKENS = 32
 """`spec.routing.minOutputTokens` where the resource does not say."""
+DEFAULT_SAMPLE_PERCENT = 5.0
+"""`spec.scoring.samplePercent` where the resource does not say."""
 DEFAULT_WAIT_SECONDS = 30.0
 """`spec.limits.requestTimeout` where the resource does not say."""
+DEFAULT_CAUSAL_WORKLOADS = frozenset({Workload.CODE, Workload.MATH})
+"""`spec.routing.causalWorkloads` where the resource does not say."""
 
 _SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 _log = structlog.get_logger()
@@ -38,11 +43,25 @@ class _Limits(ApiModel):
 
 class _Routing(ApiModel):
     min_output_tokens: int | None = None
+    causal_workloads: list[str] | None = None
+    detect_workload: bool | None = None
+    sticky: str | None = None
+    on_unconverged: str | None = None
+
+
+class _Sampler(ApiModel):
+    max_denoising_steps: int | None = None
+
+
+class _Scoring(ApiModel):
+    sample_percent: float | None = None
 
 
 class _Spec(ApiModel):
     limits: _Limits = _Limits()
     routing: _Routing = _Routing()
+    sampler: _Sampler = _Sampler()
+    scoring: _Scoring = _Scoring()
 
 
 class _Routes(ApiModel):
@@ -91,7 +110,8 @@ def read_model(resource: dict[str, Any]) -> Model | None:
     except ValidationError as error:
         _log.warning("cannot read a DiffusionModel", error=str(error), name=resource.get("metadata", {}).get("name"))
         return None
-    minimum = seen.spec.routing.min_output_tokens
+    routing, sample_percent = seen.spec.routing, seen.spec.scoring.sample_percent
+    minimum = routing.min_output_tokens
     return Model(
         namespace=seen.metadata.namespace,
         name=seen.metadata.name,
@@ -99,6 +119,12 @@ def read_model(resource: dict[str, Any]) -> Model | None:
         arms=tuple(_arms(seen)),
         created=int(seen.metadata.creation_timestamp.timestamp()) if seen.metadata.creation_timestamp else 0,
         min_output_tokens=DEFAULT_MIN_OUTPUT_TOKENS if minimum is None else minimum,
+        causal_workloads=_workloads(routing.causal_workloads),
+        detects_workload=routing.detect_workload is not False,
+        is_sticky=routing.sticky == "user",
+        # Who sets the cap takes what the cap gives: a preset of few steps would send nearly everything to AR.
+        refuses_unconverged=routing.on_unconverged != "Accept" and seen.spec.sampler.max_denoising_steps is None,
+        sample_percent=DEFAULT_SAMPLE_PERCENT if sample_percent is None else sample_percent,
         wait_seconds=_wait_seconds(seen.spec.limits.request_timeout),
     )
 
@@ -109,6 +135,13 @@ def _arms(seen: _DiffusionModel) -> Iterable[RouteArm]:
             yield RouteArm.model_validate(arm)
         except ValidationError as error:
             _log.warning("skip an arm that this gateway does not know", model=seen.metadata.name, error=str(error))
+
+
+def _workloads(names: list[str] | None) -> frozenset[Workload]:
+    if names is None:
+        return DEFAULT_CAUSAL_WORKLOADS
+    known = {workload.value for workload in Workload}
+    return frozenset(Workload(name) for name in names if name in known)
 
 
 def _wait_seconds(duration: str | None) -> float:

@@ -6,8 +6,12 @@ so a request sees one consistent table from beginning to end.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from diffusion_operator.api.status import ArmKind, ArmRole, RouteArm
+
+from .sticky import place
+from .workload import Workload, detect
 
 Random = Callable[[], float]
 """Draws uniformly from [0, 1)."""
@@ -25,6 +29,16 @@ class Model:
     """Seconds since the epoch."""
     min_output_tokens: int = 0
     """Requests for fewer tokens go to AR. 0: no such rule."""
+    causal_workloads: frozenset[Workload] = frozenset()
+    """Kinds of work that go to AR."""
+    detects_workload: bool = False
+    """Guess the kind of work from the prompt where the request does not say."""
+    is_sticky: bool = False
+    """Each user keeps to one arm."""
+    refuses_unconverged: bool = False
+    """An answer whose canvases hit the cap of steps is AR's to give."""
+    sample_percent: float = 0.0
+    """Share of the diffusion answers that AR answers too, to measure the quality in pairs."""
     wait_seconds: float = 30.0
     """How long a pod may take to its first event while another arm could answer instead."""
 
@@ -52,16 +66,21 @@ class Table:
     """IP addresses of ready pods."""
 
     def find(self, name: str) -> Model | None:
-        """The model called `<namespace>/<name>`, or `<name>` when only one namespace has it."""
-        if "/" in name:
-            return self.models.get(name)
-        named = [model for model in self.models.values() if model.name == name]
-        return named[0] if len(named) == 1 else None
+        """The model called `<namespace>/<name>`, or the oldest that is called `<name>`.
+
+        A name belongs to who had it first, so that a model of another team never breaks the clients of this one.
+        """
+        return self.models.get(name) if "/" in name else self._oldest.get(name)
+
+    @cached_property
+    def _oldest(self) -> Mapping[str, Model]:
+        by_age = sorted(self.models.values(), key=lambda model: (model.created, model.namespace), reverse=True)
+        return {model.name: model for model in by_age}
 
     def served(self) -> list[tuple[str, Model]]:
         """Models that have a route, each under the shortest name that finds it."""
         return [
-            (model.name if self.find(model.name) else key, model)
+            (model.name if self.find(model.name) is model else key, model)
             for key, model in sorted(self.models.items())
             if model.arms
         ]
@@ -94,29 +113,48 @@ def plan(
     forced: ArmRole | None,
     random: Random,
     autoregressive_only: bool = False,
+    user: str | None = None,
+    workload: Workload | None = None,
+    text: str = "",
 ) -> Plan:
     """Choose who answers, and who takes over if that fails.
 
     A forced arm stands alone: who debugs an arm wants its failure, not another arm's answer. What a diffusion model cannot honour
-    (`autoregressive_only`) goes to AR arms alone. An empty plan means that no arm fits.
+    (`autoregressive_only`) goes to AR arms alone. An empty plan means that no arm fits. `text` is what the user asks, for models that
+    guess the kind of work where the request gives no `workload`.
     """
     if forced is not None:
         fitting = (arm for arm in model.arms if arm.role == forced)
         return Plan(tuple(arm for arm in fitting if arm.kind == ArmKind.AR or not autoregressive_only)[:1])
-    weighted = weighted_arm(model.arms, random=random)
+    keeps_arm = model.is_sticky and user is not None
+    weighted = weighted_arm(model.arms, random=lambda: place(model.key, user or "") if keeps_arm else random())
     ar = ar_arm(model.arms)
     if autoregressive_only:
         able = ar if ar is not None and ar.kind == ArmKind.AR else None
         return Plan(_distinct((able,)), rule=None if able is None or able == weighted else "autoregressive_only")
-    short = max_tokens is not None and max_tokens < model.min_output_tokens
-    order = (ar, weighted) if short else (weighted, ar)
-    overruled = short and ar is not None and ar != weighted
-    return Plan(_distinct(order), rule="short_output" if overruled else None)
+    if ar is None or ar == weighted:
+        return Plan(_distinct((weighted,)))
+    rule = _overruled_by(model, max_tokens=max_tokens, workload=workload, text=text)
+    return Plan(_distinct((weighted, ar) if rule is None else (ar, weighted)), rule=rule)
+
+
+def _overruled_by(model: Model, *, max_tokens: int | None, workload: Workload | None, text: str) -> str | None:
+    """The rule by which AR is asked first."""
+    if max_tokens is not None and max_tokens < model.min_output_tokens:
+        return "short_output"
+    if workload is not None:
+        return workload.value if workload in model.causal_workloads else None
+    if model.detects_workload and (guessed := detect(text)) in model.causal_workloads:
+        return f"detected_{guessed}"
+    return None
 
 
 def weighted_arm(arms: tuple[RouteArm, ...], *, random: Random) -> RouteArm | None:
-    """Draw an arm in proportion to the percents. None when no arm has any."""
-    candidates = [arm for arm in arms if arm.percent > 0]
+    """Draw an arm in proportion to the percents. None when no arm has any.
+
+    The canary's part begins at 0, whatever else there is: when it grows, the draws that move are those that come to it.
+    """
+    candidates = sorted((arm for arm in arms if arm.percent > 0), key=lambda arm: arm.role != ArmRole.CANARY)
     mark = random() * sum(arm.percent for arm in candidates)
     for arm in candidates:
         mark -= arm.percent

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit
 
+from .breaker import BreakerSettings
+
 # Not DIFFUSION_GATEWAY_: Kubernetes sets DIFFUSION_GATEWAY_PORT=tcp://… in pods beside a Service called diffusion-gateway.
 ENV_PREFIX = "DIFFUSION_GW_"
 _LEVELS = ("debug", "info", "warning", "error")
@@ -29,6 +31,12 @@ class Settings:
     max_in_flight: int = 512
     max_body_bytes: int = 2 * 2**20
     max_connections: int = 4096
+    breaker_window_seconds: float = BreakerSettings.window_seconds
+    breaker_min_requests: int = BreakerSettings.min_requests
+    breaker_bad_percent: float = 100 * BreakerSettings.max_bad_share
+    breaker_slow_seconds: float = BreakerSettings.slow_seconds
+    breaker_open_seconds: float = BreakerSettings.open_seconds
+    breaker_max_open_seconds: float = BreakerSettings.max_open_seconds
     api_keys_dir: str | None = None
     """None: everyone may ask."""
     cors_origins: tuple[str, ...] = ()
@@ -38,6 +46,18 @@ class Settings:
     trace_sample_percent: float = 100.0
     log_format: str = "json"
     log_level: str = "info"
+
+    @property
+    def breaker(self) -> BreakerSettings:
+        """When a pod rests."""
+        return BreakerSettings(
+            window_seconds=self.breaker_window_seconds,
+            min_requests=self.breaker_min_requests,
+            max_bad_share=self.breaker_bad_percent / 100,
+            slow_seconds=self.breaker_slow_seconds,
+            open_seconds=self.breaker_open_seconds,
+            max_open_seconds=self.breaker_max_open_seconds,
+        )
 
 
 def _positive(kind: type[int] | type[float], *, zero: bool = False) -> Callable[[str], float]:
@@ -159,6 +179,37 @@ def add_arguments(parser: argparse.ArgumentParser, *, environ: Mapping[str, str]
         type=_positive(int),
         metavar="N",
     )
+    flag(
+        "breaker-window-seconds",
+        "Over how long a pod's failed and slow requests are counted.",
+        type=seconds,
+        metavar="SECONDS",
+    )
+    flag(
+        "breaker-min-requests",
+        "Requests to a pod within the window before their share counts.",
+        type=_positive(int),
+        metavar="N",
+    )
+    flag(
+        "breaker-bad-percent",
+        "A pod rests when this share of its requests failed or was slow.",
+        type=_percent,
+        metavar="PERCENT",
+    )
+    flag(
+        "breaker-slow-seconds",
+        "A request is slow when its first event takes longer.",
+        type=seconds,
+        metavar="SECONDS",
+    )
+    flag(
+        "breaker-open-seconds",
+        "How long a pod rests first; each rest that follows soon is twice as long.",
+        type=seconds,
+        metavar="SECONDS",
+    )
+    flag("breaker-max-open-seconds", "The longest rest.", type=seconds, metavar="SECONDS")
     flag(
         "api-keys-dir",
         "Folder of a mounted Secret whose entries hold the API keys, one a line; changes are noticed.",

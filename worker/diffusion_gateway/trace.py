@@ -9,8 +9,8 @@ import structlog
 from diffusion_operator.api.status import RouteArm
 from diffusion_worker.wire import FinishEvent
 
-from .dispatch import Failure
 from .metrics import Metrics, arm_labels
+from .question import Failure
 from .reasons import Reason, WorkerError
 from .routes import Model
 from .trace_context import TraceContext

@@ -64,11 +64,18 @@ class EventStream:
         """When the last event arrived, on `clock`; it may be read later."""
         self.held_up = False
         """The pod had to wait, because events were not read as fast as they came."""
+        self.has_answered = False
+        """The row came to its end by itself."""
         self._clock = clock
         self._queue: asyncio.Queue[Event | WorkerError] = asyncio.Queue(_BUFFERED_EVENTS)
         self._ended = False
         self.task = asyncio.create_task(self._read(client, _item(request, revision=revision, traceparent=traceparent)))
         self.task.add_done_callback(self._report_crash)
+
+    @property
+    def has_ended(self) -> bool:
+        """The row is done, or has failed; what is left of the stream is its tail."""
+        return self._ended or self.task.done()
 
     async def next(self, *, timeout_seconds: float) -> Event:
         """The next event.
@@ -123,6 +130,7 @@ class EventStream:
                 self._ended = not isinstance(event, BlockEvent)
                 if self._ended:
                     self.ended_at = self._clock()
+                    self.has_answered = isinstance(event, FinishEvent | ScoreEvent)
                 elif self._queue.full():
                     self.held_up = True
                 await self._queue.put(event)

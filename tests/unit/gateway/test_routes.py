@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 from diffusion_gateway.routes import Model, Plan, ServiceKey, Table, plan, weighted_arm
@@ -30,8 +31,8 @@ STABLE, CANARY, FALLBACK = arm("stable", 90), arm("canary", 10), arm("fallback")
 
 
 def test_the_weighted_arm_is_asked_first_and_ar_takes_over() -> None:
-    assert roles(STABLE, CANARY, FALLBACK, mark=0.0) == ["stable", "fallback"]
-    assert roles(STABLE, CANARY, FALLBACK, mark=0.95) == ["canary", "fallback"]
+    assert roles(STABLE, CANARY, FALLBACK, mark=0.5) == ["stable", "fallback"]
+    assert roles(STABLE, CANARY, FALLBACK, mark=0.05) == ["canary", "fallback"]
 
 
 def test_an_arm_without_weight_is_never_drawn() -> None:
@@ -120,14 +121,22 @@ def test_shares_land_within_the_binomial_interval(percent: int) -> None:
     assert abs(canary - requests * p) <= deviation
 
 
-def test_a_name_is_found_alone_when_unique_and_with_its_namespace_always() -> None:
-    one, two, other = model(namespace="a"), model(namespace="b"), model(name="other", namespace="b")
-    table = Table(models={item.key: item for item in (one, two, other)})
-    assert table.find("story") is None
-    assert table.find("a/story") is one
+def test_a_name_belongs_to_the_oldest_and_is_found_with_its_namespace_always() -> None:
+    older, newer = replace(model(namespace="b"), created=1), replace(model(namespace="a"), created=2)
+    other = model(name="other", namespace="b")
+    table = Table(models={item.key: item for item in (newer, older, other)})
+    assert table.find("story") is older
+    assert table.find("a/story") is newer
     assert table.find("other") is other
     assert table.find("c/story") is None
     assert table.find("") is None
+
+
+def test_of_models_of_one_age_the_first_namespace_has_the_name() -> None:
+    one, two = model(STABLE, namespace="a"), model(STABLE, namespace="b")
+    table = Table(models={item.key: item for item in (two, one)})
+    assert table.find("story") is one
+    assert table.served() == [("story", one), ("b/story", two)]
 
 
 def test_only_models_with_routes_are_served() -> None:

@@ -47,7 +47,7 @@ def model_not_found(name: str) -> ApiError:
     """404. Does not list what exists: /v1/models is there for that."""
     return ApiError(
         404,
-        f"The model {name!r} does not exist here, or its name is not unique. GET /v1/models lists the names.",
+        f"The model {name!r} does not exist here. GET /v1/models lists the names.",
         code="model_not_found",
         param="model",
     )
@@ -58,9 +58,9 @@ def invalid_api_key(message: str) -> ApiError:
     return ApiError(401, message, code="invalid_api_key")
 
 
-def overloaded(message: str) -> ApiError:
+def overloaded(message: str, *, retry_after_seconds: int) -> ApiError:
     """429: a queue is full. Clients may retry."""
-    return ApiError(429, message, code="overloaded", retry_after_seconds=1)
+    return ApiError(429, message, code="overloaded", retry_after_seconds=retry_after_seconds)
 
 
 def unavailable(message: str) -> ApiError:
