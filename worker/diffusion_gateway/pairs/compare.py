@@ -13,6 +13,10 @@ from .drops import Drop, DroppedError
 from .sample import Sample
 
 
+MIN_TOKENS = 16
+"""Of each text as it is compared. The mean over a few tokens is mostly chance: without them half as many pairs tell as much."""
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the two answers."""
@@ -45,7 +49,7 @@ async def compare(sample: Sample, ar: ArSide) -> Pair:
     """Make the pair.
 
     Raises:
-        DroppedError: there is none: a side is empty, or AR could not answer or score.
+        DroppedError: there is none: a side is too short, or AR could not answer or score.
     """
     request = sample.drawn.request
     if not sample.text.strip():
@@ -60,6 +64,8 @@ async def compare(sample: Sample, ar: ArSide) -> Pair:
         raise DroppedError(error.reason) from error
     except ApiError as error:
         raise DroppedError(Drop.REFUSED) from error
+    if min(score.tokens for score in scores) < MIN_TOKENS:
+        raise DroppedError(Drop.TOO_SHORT)
     return Pair(diffusion=Side(scores[0], sample.finish), ar=Side(scores[1], answer.finish))
 
 
