@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig
 from diffusion_worker.engine import Engine, NullObserver, Pass, PassKind, load_engine
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, GenerateRequest
 
 from benchmarks.errors import BenchmarkError
 
@@ -52,14 +52,14 @@ class _Pending:
     ended: float = 0.0
     done: threading.Event = field(default_factory=threading.Event)
 
-    def emit(self, event: BlockEvent | FinishEvent | ErrorEvent) -> None:
+    def emit(self, event: BlockEvent | DraftEvent | FinishEvent | ErrorEvent) -> None:
         now = time.monotonic()
         if isinstance(event, BlockEvent):
             self.texts.append(event.text)
             self.first = self.first or now
-            return
-        self.end, self.ended = event, now
-        self.done.set()
+        elif isinstance(event, FinishEvent | ErrorEvent):
+            self.end, self.ended = event, now
+            self.done.set()
 
 
 def open_engine(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diffusion_worker.config import EngineConfig, EngineKind
 from diffusion_worker.engine import Engine, load_engine
-from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, GenerateRequest
+from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, GenerateRequest
 
 from benchmarks.peers.lines import Lines, answer_lines
 from benchmarks.peers.work import Done, SameWork
@@ -24,8 +24,8 @@ class EngineChild:
         room = threading.Semaphore(work.concurrency)
         answers: list[FinishEvent | ErrorEvent] = []
 
-        def emit(event: BlockEvent | FinishEvent | ErrorEvent) -> None:
-            if not isinstance(event, BlockEvent):
+        def emit(event: BlockEvent | DraftEvent | FinishEvent | ErrorEvent) -> None:
+            if isinstance(event, FinishEvent | ErrorEvent):
                 answers.append(event)
                 room.release()
 
