@@ -154,6 +154,7 @@ class _Api:
             request.receive, self._gateway.dispatcher.ask(question, failures=trace.failures)
         )
         trace.arm, trace.asked_at = answer.arm, answer.asked_at
+        self._gateway.pairs.watch(question, answer, is_first_choice=not trace.failures)
         head = AnswerHead(
             id=trace.unique_id,
             chat=parsed.chat,

@@ -5,14 +5,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from diffusion_operator.api.status import RouteArm
+
 from .breakers import Breakers
 from .dispatch import Dispatcher
 from .keys import Keys
 from .metrics import Metrics
 from .openai.errors import overloaded
 from .overload import ServiceRate, retry_after_seconds
+from .pairs import ArSide, Pairs, WorkerArSide
 from .pool import WorkerPool
-from .routes import Random, Table
+from .routes import Model, Random, Table
 from .settings import Settings
 from .trace import Trace
 from .tracing import Tracing
@@ -25,8 +28,14 @@ _LARGEST_BODIES = 16
 class Gateway:
     """One gateway process. Everything runs on one event loop, so plain attributes are consistent."""
 
-    def __init__(self, settings: Settings, *, random_source: Random = random.random) -> None:
-        """`random_source` draws arms. Raises `KeysError`."""
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        random_source: Random = random.random,
+        sample_source: Random = random.random,
+    ) -> None:
+        """`random_source` draws arms, `sample_source` the answers whose quality is measured. Raises `KeysError`."""
         self.settings = settings
         self.metrics = Metrics()
         self.pool = WorkerPool()
@@ -40,6 +49,7 @@ class Gateway:
             silence_seconds=settings.silence_seconds,
             random=random_source,
         )
+        self.pairs = Pairs(metrics=self.metrics.pairs, ar_side=self._ar_side, random=sample_source)
         self.keys = Keys(Path(settings.api_keys_dir)) if settings.api_keys_dir else None
         """None: everyone may ask."""
         self.tracing = Tracing(settings.otlp_endpoint, sample_percent=settings.trace_sample_percent)
@@ -98,6 +108,10 @@ class Gateway:
             trace.count(self.metrics)
         trace.log()
         self.tracing.end(trace)
+
+    def _ar_side(self, model: Model, arm: RouteArm) -> ArSide:
+        """The pods of an AR arm, as they are when they are asked."""
+        return WorkerArSide(pool=self.pool, targets=lambda: self.table.targets(model, arm), revision=arm.revision)
 
     def _retry_after_seconds(self) -> int:
         return retry_after_seconds(rows=self._in_flight, rows_per_second=self._rate.per_second(time.monotonic()))
