@@ -112,5 +112,7 @@ async def test_models(stack: Stack, client: Client) -> None:
     await stack.route(await stack.arm("stable", says("x"), percent=100))
     listed = await client.call(stack.url, "models", {})
     assert [(model["id"], model["object"]) for model in listed.body["data"]] == [("story", "model")]
+    assert listed.body["data"][0]["max_model_len"] is None
+    assert (listed.body["data"][0]["max_choices"], listed.body["data"][0]["max_prompts"]) == (8, 32)
     shown = await client.call(stack.url, "model", {"model": "story"})
     assert shown.body == listed.body["data"][0]

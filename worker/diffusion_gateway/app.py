@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
+from typing import Any
 
 from diffusion_operator.api.status import ArmRole
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -17,7 +18,8 @@ from .answers import Answer
 from .edge import EXCEPTION_HANDLERS, REQUEST_ID, EventStreamResponse, Traced, read_body, trace_of, unless_client_leaves
 from .gateway import Gateway
 from .openai.errors import ApiError, invalid_parameter, model_not_found, unavailable
-from .openai.requests import ChatOrCompletion, parse_chat, parse_completion
+from .openai.prompts import MAX_PROMPTS
+from .openai.requests import MAX_CHOICES, ChatOrCompletion, parse_chat, parse_completion
 from .openai.responses import AnswerHead, model_card, model_list
 from .openai.sampling import read_workload
 from .question import Question
@@ -107,14 +109,14 @@ class _Api:
         if not self._gateway.synced():
             raise _still_reading()
         served = self._gateway.table.served()
-        return JSONResponse(model_list([model_card(name, created=model.created) for name, model in served]))
+        return JSONResponse(model_list([_card(name, model) for name, model in served]))
 
     async def show_model(self, request: Request) -> Response:
         name = request.path_params["name"]
         model = self._find(name)
         if not model.arms:
             raise model_not_found(name)
-        return JSONResponse(model_card(name, created=model.created))
+        return JSONResponse(_card(name, model))
 
     async def completions(self, request: Request) -> Response:
         return await self._complete(request, parse_completion)
@@ -185,6 +187,17 @@ class _Api:
             # Clients give up at a 404, and a container that was restarted may get requests before its pod is unready.
             raise model_not_found(name) if self._gateway.synced() else _still_reading()
         return model
+
+
+def _card(name: str, model: Model) -> dict[str, Any]:
+    return model_card(
+        name,
+        created=model.created,
+        max_model_len=model.max_sequence_length,
+        revisions=tuple(dict.fromkeys(arm.revision for arm in model.arms)),
+        max_choices=MAX_CHOICES,
+        max_prompts=MAX_PROMPTS,
+    )
 
 
 def _drawn_seed(request: ChatOrCompletion) -> int:

@@ -69,8 +69,22 @@ class _Routes(ApiModel):
     arms: list[Any] = Field(default_factory=list)
 
 
+class _LimitsInForce(ApiModel):
+    max_sequence_length: int | None = None
+
+
+class _Template(ApiModel):
+    limits: _LimitsInForce = _LimitsInForce()
+
+
+class _Revision(ApiModel):
+    hash: str = ""
+    template: _Template = _Template()
+
+
 class _Status(ApiModel):
     routes: _Routes = _Routes()
+    revisions: list[_Revision] = Field(default_factory=list)
 
 
 class _DiffusionModel(ApiModel):
@@ -112,11 +126,12 @@ def read_model(resource: dict[str, Any]) -> Model | None:
         return None
     routing, sample_percent = seen.spec.routing, seen.spec.scoring.sample_percent
     minimum = routing.min_output_tokens
+    arms = tuple(_arms(seen))
     return Model(
         namespace=seen.metadata.namespace,
         name=seen.metadata.name,
         generation=seen.status.routes.generation,
-        arms=tuple(_arms(seen)),
+        arms=arms,
         created=int(seen.metadata.creation_timestamp.timestamp()) if seen.metadata.creation_timestamp else 0,
         min_output_tokens=DEFAULT_MIN_OUTPUT_TOKENS if minimum is None else minimum,
         causal_workloads=_workloads(routing.causal_workloads),
@@ -125,8 +140,14 @@ def read_model(resource: dict[str, Any]) -> Model | None:
         # Who sets the cap takes what the cap gives: a preset of few steps would send nearly everything to AR.
         refuses_unconverged=routing.on_unconverged != "Accept" and seen.spec.sampler.max_denoising_steps is None,
         sample_percent=DEFAULT_SAMPLE_PERCENT if sample_percent is None else sample_percent,
+        max_sequence_length=_shortest(seen.status.revisions, of=frozenset(arm.revision for arm in arms)),
         wait_seconds=_wait_seconds(seen.spec.limits.request_timeout),
     )
+
+
+def _shortest(revisions: Iterable[_Revision], *, of: frozenset[str]) -> int | None:
+    lengths = (revision.template.limits.max_sequence_length for revision in revisions if revision.hash in of)
+    return min((length for length in lengths if length is not None), default=None)
 
 
 def _arms(seen: _DiffusionModel) -> Iterable[RouteArm]:

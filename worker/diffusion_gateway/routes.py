@@ -39,6 +39,8 @@ class Model:
     """An answer whose canvases hit the cap of steps is AR's to give."""
     sample_percent: float = 0.0
     """Share of the diffusion answers that AR answers too, to measure the quality in pairs."""
+    max_sequence_length: int | None = None
+    """Prompt and output tokens of one request that every arm takes. None: the models' own limit."""
     wait_seconds: float = 30.0
     """How long a pod may take to its first event while another arm could answer instead."""
 

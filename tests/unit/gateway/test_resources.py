@@ -42,6 +42,26 @@ def test_rules_and_limits_are_read() -> None:
     assert (seen.min_output_tokens, seen.wait_seconds) == (0, 90.0)
 
 
+def test_the_longest_request_is_what_every_routed_revision_takes() -> None:
+    revisions = [
+        {"hash": "aaaa0001", "template": {"limits": {"maxSequenceLength": 4096}}},
+        {"hash": "bbbb0001", "template": {"limits": {"maxSequenceLength": 2048}}},
+        {"hash": "cccc0001", "template": {"limits": {}}},
+        {"hash": "dddd0001", "template": {"limits": {"maxSequenceLength": 512}}},
+    ]
+
+    def longest(*routed: str) -> int | None:
+        arms = [
+            {"role": "stable", "revision": revision, "kind": "diffusion", "service": "s", "percent": 0}
+            for revision in routed
+        ]
+        return read_model(resource(status={"routes": {"arms": arms}, "revisions": revisions})).max_sequence_length
+
+    assert longest("aaaa0001", "bbbb0001", "cccc0001") == 2048
+    assert longest("cccc0001") is None
+    assert longest() is None
+
+
 def test_a_timeout_that_cannot_be_read_becomes_the_default() -> None:
     assert read_model(resource(spec={"limits": {"requestTimeout": "soon"}})).wait_seconds == DEFAULT_WAIT_SECONDS
 

@@ -126,9 +126,21 @@ class ChoiceText:
         return choice | {"text": self.text}
 
 
-def model_card(name: str, *, created: int) -> JsonObject:
-    """One entry of /v1/models."""
-    return {"id": name, "object": "model", "created": created, "owned_by": "diffusion-operator"}
+def model_card(
+    name: str, *, created: int, max_model_len: int | None, revisions: Sequence[str], max_choices: int, max_prompts: int
+) -> JsonObject:
+    """One entry of /v1/models: OpenAI's fields, and the limits of this API beside them."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": created,
+        "owned_by": "diffusion-operator",
+        # As vLLM calls it. null: the model's own.
+        "max_model_len": max_model_len,
+        "revisions": list(revisions),
+        "max_choices": max_choices,
+        "max_prompts": max_prompts,
+    }
 
 
 def model_list(cards: list[JsonObject]) -> JsonObject:
