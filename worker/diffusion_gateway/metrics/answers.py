@@ -22,7 +22,7 @@ class AnswerMetrics:
             "read so slowly that the pod had to wait are left out."
         )
         self.answers = families.counter("answers", f"Complete answers whose time is known: {timed}", _BY_LENGTH)
-        self.seconds = families.counter("answer_seconds", f"Their seconds, {timed}", _BY_LENGTH)
+        self.seconds = families.counter("answer_seconds", "Seconds of the same answers.", _BY_LENGTH)
         self.seconds_squared = families.counter(
             "answer_seconds_squared", "The squares of the same seconds, for the spread.", _BY_LENGTH
         )

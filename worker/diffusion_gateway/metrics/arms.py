@@ -25,7 +25,8 @@ class ArmMetrics:
         self.failed_requests = families.counter(
             "arm_failed_requests",
             "Those of the arm's requests that it failed, whether or not another arm took over. Not failed: requests that are "
-            "at fault themselves, clients that leave, and a gateway that stops.",
+            "at fault themselves, clients that leave, a gateway that stops, and answers that do not converge or repeat themselves, "
+            "which are counted on their own.",
             ARM,
         )
         self.fallbacks = families.counter(

@@ -12,7 +12,6 @@ from .cutting import cut_alike
 from .drops import Drop, DroppedError
 from .sample import Sample
 
-
 MIN_TOKENS = 16
 """Of each text as it is compared. The mean over a few tokens is mostly chance: without them half as many pairs tell as much."""
 

@@ -7,19 +7,28 @@ class Drop(StrEnum):
     """A label of the metric of dropped pairs, beside the reasons for which AR's pods fail (`reasons.Reason`)."""
 
     QUEUE_FULL = "pairs_queue_full"
-    """As many of this model, or of all, wait as may."""
     TOO_LARGE = "too_large"
-    """Prompt or answer are larger than what is kept of one."""
     EMPTY_ANSWER = "empty_answer"
-    """One side said nothing."""
     TOO_SHORT = "too_short"
-    """One side said too little for its mean to tell anything."""
     REFUSED = "refused"
-    """AR takes no such request, for example because it is longer than its limit."""
     NOT_FINITE = "not_finite"
-    """A likelihood that is no number."""
     FAILED = "failed"
-    """A mistake of ours; the log has it."""
+
+    @property
+    def words(self) -> str:
+        """For the reference page."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Drop.QUEUE_FULL: "as many samples of this model, or of all models together, wait as may",
+    Drop.TOO_LARGE: "prompt and answer are larger than what is kept of a sample",
+    Drop.EMPTY_ANSWER: "one side said nothing",
+    Drop.TOO_SHORT: "one side said too little for its mean to tell anything",
+    Drop.REFUSED: "AR takes no such request, for example because it is longer than its limit",
+    Drop.NOT_FINITE: "a likelihood was no number",
+    Drop.FAILED: "a mistake of ours, which the gateway's log has",
+}
 
 
 class DroppedError(Exception):
