@@ -43,6 +43,7 @@ check: setup ## format, lint, types, layers, generated files (under a minute)
 	$(BIN)/mypy
 	$(PYTHON) -m diffusion_operator.api.crd --check
 	$(PYTHON) charts/sync_crds.py --check
+	$(PYTHON) docs/metrics_page.py --check
 
 format: setup ## format and fix what can be fixed
 	$(BIN)/ruff format .
@@ -51,6 +52,7 @@ format: setup ## format and fix what can be fixed
 generate: setup ## CRD, reference pages and the chart's copy of the CRD from the models
 	$(PYTHON) -m diffusion_operator.api.crd
 	$(PYTHON) charts/sync_crds.py
+	$(PYTHON) docs/metrics_page.py
 
 lock: setup ## requirements/*.txt from pyproject.toml
 	for extra in $(EXTRAS); do $(BIN)/$(LOCK) --extra $$extra -o requirements/$$extra.txt; done
