@@ -15,13 +15,14 @@ from diffusion_worker.wire import (
     GenerateRequest,
     Likelihood,
     ScoreEvent,
+    ScoreRequest,
     TokenLikelihood,
     encode_event,
 )
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 Event = BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent
-Script = Callable[[GenerateRequest, grpc.aio.ServicerContext], AsyncIterator[Event | str | bytes]]
+Script = Callable[[Any, grpc.aio.ServicerContext], AsyncIterator[Event | str | bytes]]
 """Yields events, Triton's own error messages as strings, or raw bytes in place of an event."""
 
 
@@ -128,6 +129,21 @@ def drafts(*events: BlockEvent | DraftEvent) -> Script:
         for event in events:
             yield event
         yield finish(sum(isinstance(event, BlockEvent) for event in events), seed=request.seed or 0)
+
+    return script
+
+
+def answers_and_scores(*texts: str, nats: Callable[[str], float]) -> Script:
+    """An AR pod: answers with these blocks, and finds each token of a text as unlikely as `nats` says. A word has 4 tokens."""
+
+    async def script(request: GenerateRequest | ScoreRequest, context: Any) -> AsyncIterator[Event | str | bytes]:
+        if isinstance(request, GenerateRequest):
+            async for event in says(*texts)(request, context):
+                yield event
+            return
+        text = request.completion or ""
+        tokens = 4 * len(text.split())
+        yield ScoreEvent(nll=nats(text) * tokens, tokens=tokens, text_bytes=len(text.encode()), prompt_tokens=7)
 
     return script
 

@@ -90,6 +90,9 @@ class Stack:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     pods: list[FakeTriton] = field(default_factory=list)
     random: float = 0.0
+    """Draws arms."""
+    sample: float = 1.0
+    """Draws answers that AR answers too; 1 draws none."""
     gateway: Gateway = field(init=False)
     url: str = ""
     admin_url: str = ""
@@ -149,7 +152,7 @@ async def started(**settings: Any) -> AsyncIterator[Stack]:
     public, admin = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     stack.url = f"http://127.0.0.1:{public.getsockname()[1]}"
     stack.admin_url = f"http://127.0.0.1:{admin.getsockname()[1]}"
-    stack.gateway = Gateway(stack.settings, random_source=lambda: stack.random)
+    stack.gateway = Gateway(stack.settings, random_source=lambda: stack.random, sample_source=lambda: stack.sample)
     async with (
         client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{stack.api.port}")) as api,
         httpx2.AsyncClient(base_url=stack.url, timeout=20) as stack.http,

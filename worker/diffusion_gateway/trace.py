@@ -103,7 +103,9 @@ class Trace:
             metrics.requests.first_token_seconds.labels(*labels).observe(self.first_text_at - self.started)
         if len(self.finishes) == self.choices and not self.client_gone:
             metrics.requests.duration_seconds.labels(*labels).observe(time.monotonic() - self.started)
-            metrics.requests.output_tokens.labels(*labels).inc(sum(finish.completion_tokens for finish in self.finishes))
+            metrics.requests.output_tokens.labels(*labels).inc(
+                sum(finish.completion_tokens for finish in self.finishes)
+            )
             metrics.requests.prompt_tokens.labels(*labels).inc(self.prompt_tokens)
 
     def log(self) -> None:
