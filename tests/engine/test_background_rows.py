@@ -1,11 +1,15 @@
 """Background requests run in rows that nobody else wants, and give them back within a step."""
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import pytest
 from diffusion_worker.engine import Engine
+from diffusion_worker.engine.background import has_room, in_the_way
 from diffusion_worker.engine.row import Row
 from diffusion_worker.models.ar import ARModel
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.engine.answers import Answer, request, running, send
 from tests.engine.runners import WatchedRunner, ar_runner
@@ -93,3 +97,18 @@ def test_one_that_waits_for_company_is_no_reason_for_another_to_wait(llama_model
         background, live = send(engine, BACKGROUND, LIVE)
         assert live.finish
         assert background.error.code == "preempted"
+
+
+rows = st.lists(st.builds(SimpleNamespace, background=st.booleans(), steps=st.integers(0, 100)), max_size=20)
+
+
+@given(rows=rows, slots=st.integers(1, 8))
+def test_only_as_many_go_as_others_need_and_those_that_have_done_least(rows: list[SimpleNamespace], slots: int) -> None:
+    gone = in_the_way(rows, slots=slots)  # type: ignore[arg-type]
+    background = [row for row in rows if row.background]
+    assert all(row.background for row in gone)
+    assert len(gone) == min(len(background), max(0, len(rows) - slots))
+    stays = [row for row in background if all(row is not other for other in gone)]
+    assert max((row.steps for row in gone), default=0) <= min((row.steps for row in stays), default=100)
+    if has_room(rows, slots=slots):  # type: ignore[arg-type]
+        assert not in_the_way([*rows, SimpleNamespace(background=True, steps=0)], slots=slots)  # type: ignore[list-item]
