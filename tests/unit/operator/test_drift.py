@@ -22,7 +22,7 @@ def container(manifest: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kind", list(ChildKind))
+@pytest.mark.parametrize("kind", list(CHILDREN))
 def test_what_was_applied_is_in_place(kind: ChildKind) -> None:
     assert is_in_place(CHILDREN[kind], live(kind))
 

@@ -1,0 +1,44 @@
+"""Plan against what a pod took."""
+
+import pytest
+from diffusion_operator.api.models import MeasuredMemory
+from diffusion_operator.core.sized.size import unmeasured
+
+from tests.unit.sized.builders import a_gpu_model, after, decide, inspected
+
+MODEL = inspected(a_gpu_model())
+ASSERTED = MODEL.status.sizing
+assert ASSERTED is not None
+ARM = ASSERTED.arms[0]
+
+
+def took(share: float) -> dict[str, MeasuredMemory]:
+    return {ARM.revision: MeasuredMemory(weights=ARM.memory.weights, total=int(ARM.memory.total * share))}
+
+
+def events(share: float) -> list[str]:
+    return [event.message for event in decide(MODEL, measured=took(share)).events if event.reason == "MemoryDiffers"]
+
+
+@pytest.mark.parametrize("share", [0.91, 1.0, 1.09])
+def test_within_a_tenth_nothing_is_said(share: float) -> None:
+    assert events(share) == []
+
+
+@pytest.mark.parametrize(("share", "says"), [(0.8, "20% less"), (1.25, "25% more")])
+def test_more_than_a_tenth_is_an_event_with_the_numbers(share: float, says: str) -> None:
+    (message,) = events(share)
+    assert f"Revision {ARM.revision} takes" in message
+    assert says in message
+    assert "weights" in message
+
+
+def test_what_was_measured_is_remembered_and_told_once() -> None:
+    assert ARM.revision in unmeasured(MODEL)
+    model = after(MODEL, measured=took(1.25))
+    assert model.status.sizing is not None
+    assert model.status.sizing.arms[0].measured == took(1.25)[ARM.revision]
+    assert ARM.revision not in unmeasured(model)
+    again = decide(model)
+    assert again.status == model.status
+    assert again.events == ()
