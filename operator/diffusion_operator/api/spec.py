@@ -372,8 +372,7 @@ class Scoring(ApiModel):
         default=None,
         ge=0,
         le=100,
-        json_schema_extra=NOT_YET,
-        description="Share of the diffusion answers that AR answers too, for comparison. Default: 5.",
+        description="Share of the diffusion answers that AR answers too in the background, for comparison. 0 compares none. Default: 5.",
     )
 
 
