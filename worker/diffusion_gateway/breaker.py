@@ -114,7 +114,9 @@ class Breaker:
             return
         self._bad_at = now if outcome == Outcome.BAD else float("-inf")
         requests, bad = self._window.add(outcome == Outcome.BAD, now)
-        if requests >= self._settings.min_requests and bad >= self._settings.max_bad_share * requests:
+        if outcome == Outcome.GOOD or requests < self._settings.min_requests:
+            return
+        if bad >= self._settings.max_bad_share * requests:
             soon = now - self._closed_at < self._settings.window_seconds
             self._open(now, rests=self._rests + 1 if soon else 1)
 

@@ -36,4 +36,4 @@ def retry_after_seconds(*, rows: int, rows_per_second: float) -> int:
         return 1
     if rows_per_second <= 0:
         return LONGEST_RETRY_SECONDS
-    return min(max(1, math.ceil(rows / rows_per_second)), LONGEST_RETRY_SECONDS)
+    return max(1, math.ceil(min(rows / rows_per_second, LONGEST_RETRY_SECONDS)))
