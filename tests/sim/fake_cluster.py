@@ -102,5 +102,5 @@ class FakeGateways:
     def __init__(self) -> None:
         self.pods: list[ObservedGateway] = []
 
-    async def in_force(self, namespace: str, model: str) -> tuple[ObservedGateway, ...]:
+    async def in_force(self, namespace: str, model: str, *, generation: int) -> tuple[ObservedGateway, ...]:
         return tuple(self.pods)

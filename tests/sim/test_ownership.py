@@ -5,6 +5,7 @@ from dataclasses import replace
 from diffusion_operator.adapters.cluster import LiveChild
 from diffusion_operator.api.models import DiffusionModel
 from diffusion_operator.core.children import ChildKind, children
+from diffusion_operator.shell.measuring import Memory
 from diffusion_operator.shell.metrics import Metrics
 from diffusion_operator.shell.reconcile import Reconciler
 
@@ -27,8 +28,9 @@ def objects_of(model: DiffusionModel) -> dict[tuple[ChildKind, str], LiveChild]:
 
 async def passes(cluster: FakeCluster, count: int) -> None:
     reconciler = Reconciler(cluster=cluster, gateways=FakeGateways(), settings=SETTINGS, metrics=Metrics())
+    memory = Memory(wake=lambda: None)
     for _ in range(count):
-        await reconciler.run_once("stories", "storyteller")
+        await reconciler.run_once("stories", "storyteller", memory=memory)
 
 
 async def test_pods_that_an_earlier_resource_of_the_name_left_are_not_routed_before_they_are_taken_over() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import aiohttp
@@ -11,17 +12,24 @@ from diffusion_operator.api import labels
 from diffusion_operator.api.models import RouteArm
 from diffusion_operator.core.observation import ObservedGateway
 
+from . import clock
 from .connection import Connection
 from .errors import AdapterError, translated
 
 _TIMEOUT = aiohttp.ClientTimeout(total=2)
+# A gateway never goes back to older routes, so an answer that shows the wanted ones stays true for a while; and one table
+# holds all models: a thousand of them need not fetch it a thousand times.
+_KNOWN_SECONDS = 30.0
+_AT_MOST_EVERY_SECONDS = 0.5
 
 
 class Gateways(Protocol):
     """All gateway pods."""
 
-    async def in_force(self, namespace: str, model: str) -> tuple[ObservedGateway, ...]:
+    async def in_force(self, namespace: str, model: str, *, generation: int) -> tuple[ObservedGateway, ...]:
         """What each ready gateway pod sends requests for this resource by.
+
+        `generation` is that of the routes that are written: where all gateways had them half a minute ago they have now.
 
         Raises:
             AdapterError: the API server does not say which gateway pods there are.
@@ -42,6 +50,27 @@ class _AdminRoutes(BaseModel):
     models: dict[str, _RoutesInForce]
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one gateway pod said; None when it did not answer."""
+
+    address: str
+    routes: _AdminRoutes | None
+
+    def of(self, model: str) -> ObservedGateway:
+        if self.routes is None:
+            return ObservedGateway(name=self.address, answered=False)
+        found = self.routes.models.get(model)
+        if found is None:
+            return ObservedGateway(name=self.address, answered=True)
+        return ObservedGateway(
+            name=self.address,
+            answered=True,
+            generation=found.generation,
+            revisions=frozenset(arm.revision for arm in found.arms),
+        )
+
+
 class HttpGateways:
     """The gateway pods behind a Service, asked on their admin port."""
 
@@ -50,6 +79,9 @@ class HttpGateways:
         self._namespace = namespace
         self._service = service
         self._http = aiohttp.ClientSession(timeout=_TIMEOUT)
+        self._answers: tuple[_Answer, ...] = ()
+        self._asked_at = float("-inf")
+        self._asking = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,8 +89,19 @@ class HttpGateways:
     async def __aexit__(self, *_: object) -> None:
         await self._http.close()
 
-    async def in_force(self, namespace: str, model: str) -> tuple[ObservedGateway, ...]:
+    async def in_force(self, namespace: str, model: str, *, generation: int) -> tuple[ObservedGateway, ...]:
         """What each ready gateway pod sends requests for this resource by."""
+        key = f"{namespace}/{model}"
+        async with self._asking:
+            seen = tuple(answer.of(key) for answer in self._answers)
+            are_all = all(gateway.answered and gateway.generation == generation for gateway in seen)
+            age = clock.monotonic() - self._asked_at
+            if age > (_KNOWN_SECONDS if seen and are_all else _AT_MOST_EVERY_SECONDS):
+                self._answers = await self._ask_all()
+                self._asked_at = clock.monotonic()
+        return tuple(answer.of(key) for answer in self._answers)
+
+    async def _ask_all(self) -> tuple[_Answer, ...]:
         slices = await self._connection.request(
             "GET",
             f"/apis/discovery.k8s.io/v1/namespaces/{self._namespace}/endpointslices",
@@ -66,25 +109,16 @@ class HttpGateways:
             query={"labelSelector": f"kubernetes.io/service-name={self._service}"},
         )
         addresses = sorted({address for item in slices["items"] for address in _admin_addresses(item)})
-        return tuple(await asyncio.gather(*(self._ask(address, f"{namespace}/{model}") for address in addresses)))
+        return tuple(await asyncio.gather(*(self._ask(address) for address in addresses)))
 
-    async def _ask(self, address: str, model: str) -> ObservedGateway:
+    async def _ask(self, address: str) -> _Answer:
         try:
             with translated(f"read the routes of gateway {address}"):
                 async with self._http.get(f"http://{address}/admin/routes") as response:
                     response.raise_for_status()
-                    answer = _AdminRoutes.model_validate(await response.json())
+                    return _Answer(address, _AdminRoutes.model_validate(await response.json()))
         except (AdapterError, ValidationError):
-            return ObservedGateway(name=address, answered=False)
-        routes = answer.models.get(model)
-        if routes is None:
-            return ObservedGateway(name=address, answered=True)
-        return ObservedGateway(
-            name=address,
-            answered=True,
-            generation=routes.generation,
-            revisions=frozenset(arm.revision for arm in routes.arms),
-        )
+            return _Answer(address, None)
 
 
 def _admin_addresses(endpoint_slice: Mapping[str, Any]) -> list[str]:

@@ -1,9 +1,52 @@
 """What pods that are not ready wait for, in one sentence that stays the same while the cause does."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 _LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run of a container that ended by itself and not well. `run` counts the container's runs from 0."""
+
+    container: str
+    run: int
+    at: datetime
+    out_of_memory: bool
+
+
+# Ends of a pod that a node or the cluster brought about.
+_NOT_ITS_FAULT = frozenset(
+    {"Evicted", "NodeAffinity", "NodeLost", "NodeShutdown", "Preempting", "Shutdown", "Terminated"}
+)
+
+
+def ready_runs(pod: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The containers that are ready, and which of their runs it is."""
+    for container in pod.get("status", {}).get("containerStatuses", ()):
+        if container.get("ready"):
+            yield container["name"], int(container.get("restartCount", 0))
+
+
+def crashed_runs(pod: Mapping[str, Any]) -> Iterator[Ended]:
+    """Runs that ended with an error, as far as the pod's status remembers. None of a pod that was asked to go."""
+    status = pod.get("status", {})
+    if "deletionTimestamp" in pod.get("metadata", {}) or status.get("reason") in _NOT_ITS_FAULT:
+        return
+    for container in status.get("containerStatuses", ()):
+        restarts = int(container.get("restartCount", 0))
+        for state, run in ((container.get("state", {}), restarts), (container.get("lastState", {}), restarts - 1)):
+            end = state.get("terminated")
+            if end and end.get("exitCode") and end.get("finishedAt"):
+                yield Ended(
+                    container=container["name"],
+                    run=run,
+                    at=datetime.fromisoformat(end["finishedAt"]),
+                    out_of_memory=end.get("reason") == "OOMKilled",
+                )
 
 
 def is_stuck(deployment_status: Mapping[str, Any]) -> bool:

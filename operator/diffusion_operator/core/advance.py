@@ -20,6 +20,7 @@ class Advanced:
     """A decision of the state machine, with what people read of it in `state`."""
 
     state: RolloutState
+    intent: Intent
     decision: rollout.Decision
     events: tuple[RolloutEvent, ...]
 
@@ -41,14 +42,15 @@ def advance(
     command, refused = _command(model.metadata, before)
     if refused:
         before = before.model_copy(update={"handled_command": _annotation(model.metadata)})
+    intent = Intent(
+        asked.diffusion.hash,
+        _compared_with(asked, fallback, policy),
+        policy,
+        replicas=replicas,
+        command=command,
+    )
     decision = rollout.step(
-        Intent(
-            asked.diffusion.hash,
-            _compared_with(asked, fallback, policy),
-            policy,
-            replicas=replicas,
-            command=command,
-        ),
+        intent,
         before,
         rollout.Observation(
             ready={revision.hash: revision.ready_pods for revision in revisions.values()},
@@ -65,7 +67,7 @@ def advance(
     if asked.ar is None and stable and stable.revision in revisions:
         fallback = None  # what spec does not name any more was needed until something else served
     state = _in_short(decision.status, fallback=fallback, policy=policy)
-    return Advanced(state, decision, (*refused, *decision.events))
+    return Advanced(state, intent, decision, (*refused, *decision.events))
 
 
 def policy_in_force(model: DiffusionModel, asked: Wanted) -> Policy:

@@ -103,16 +103,15 @@ def _ready(situation: Situation) -> Finding:
 
 
 def _progressing(situation: Situation) -> Finding:
-    rollout, observation = situation.rollout, situation.observation
-    if observation.rejected:
-        return reasons.CHILD_REJECTED, observation.rejected
-    coming = list(_coming(situation))
-    # Also one that serves: pods that should replace its pods, because of other files, do not start.
-    stuck = [
-        revision
-        for revision in situation.revisions.values()
-        if revision.hash in _parts(situation) and observation.pods.get(revision.hash, NO_PODS).stuck
-    ]
+    return _obstacle(situation) or _on_the_way(situation)
+
+
+def _obstacle(situation: Situation) -> Finding | None:
+    """What keeps spec from having its way and does not go away by waiting."""
+    rollout, rejected = situation.rollout, situation.observation.rejected
+    if rejected:
+        return reasons.CHILD_REJECTED, rejected
+    stuck = list(_stuck(situation))
     if stuck:
         return reasons.PODS_NOT_STARTING, " ".join(_explained(revision, situation) for revision in stuck)
     if rollout.phase is RolloutPhase.ROLLBACK_BLOCKED:
@@ -123,8 +122,13 @@ def _progressing(situation: Situation) -> Finding:
     if _waits_for_stable(situation):
         return reasons.WAITING_FOR_STABLE, (
             f"{_pods(situation.revisions[situation.wanted.diffusion.hash])} waits for an AR pod to serve the rest. "
-            + " ".join(_explained(revision, situation) for revision in coming)
+            + " ".join(_explained(revision, situation) for revision in _coming(situation))
         )
+    return None
+
+
+def _on_the_way(situation: Situation) -> Finding:
+    rollout, held, coming = situation.rollout, situation.sized.held, list(_coming(situation))
     down = [revision for revision in _routed(situation) if not revision.ready_pods]
     if down:
         return reasons.ARM_DOWN, " ".join(_explained(revision, situation) for revision in down)
@@ -234,6 +238,13 @@ def _coming(situation: Situation) -> Iterator[RevisionStatus]:
 
 def _listed(held: Collection[str]) -> str:
     return f"Revision{'s' if len(held) > 1 else ''} {', '.join(sorted(held))}"
+
+
+def _stuck(situation: Situation) -> Iterator[RevisionStatus]:
+    """Revisions whose pods do not start. Also one that serves: pods that should replace its pods may be stuck as well."""
+    for hash_ in sorted(_parts(situation) & situation.revisions.keys()):
+        if situation.observation.pods.get(hash_, NO_PODS).stuck:
+            yield situation.revisions[hash_]
 
 
 def _pods(revision: RevisionStatus) -> str:

@@ -20,7 +20,7 @@ from .observation import NO_PODS, Observation
 from .retirement import lagging_gateways, removable, retained
 from .revision import Wanted
 from .rollout import Decision as RolloutDecision
-from .rollout import Pace, RolloutPhase
+from .rollout import Intent, Pace, RolloutPhase
 from .routes import arms, next_table
 from .scale import scale
 from .sized.size import size
@@ -54,8 +54,8 @@ class Decision:
 
     `remove` are hashes of revisions whose objects must go. `look_again_seconds` is when to decide again even if
     nothing is heard; None when there is nothing to wait for but changes and the rollout's next look at metrics.
-    `needs_gateways`: the decision depends on what gateways have in force. `rollout` is what the state machine said, None
-    where it was not asked.
+    `needs_gateways`: the decision depends on what gateways have in force. `rollout` is what the state machine said to
+    `intent`; both are None where it was not asked.
     """
 
     status: DiffusionModelStatus
@@ -64,6 +64,7 @@ class Decision:
     look_again_seconds: float | None = None
     needs_gateways: bool = False
     rollout: RolloutDecision | None = None
+    intent: Intent | None = None
 
 
 def step(model: DiffusionModel, observation: Observation, *, settings: Settings, now: datetime) -> Decision:
@@ -123,6 +124,7 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
         look_again_seconds=CONFIRMATION_SECONDS if waits else sized.look_again_seconds,
         needs_gateways=retires or not is_at_rest(before.rollout, asked),
         rollout=advanced.decision,
+        intent=advanced.intent,
     )
 
 

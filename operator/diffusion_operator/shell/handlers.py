@@ -10,6 +10,7 @@ import kopf
 
 from diffusion_operator.api import labels
 
+from .crashes import CrashLog
 from .loops import Loops
 
 _CHILDREN = (
@@ -17,13 +18,13 @@ _CHILDREN = (
     ("", "v1", "services"),
     ("apps", "v1", "deployments"),
     ("batch", "v1", "jobs"),
-    # A Deployment does not change when its pods begin to wait for something else, such as an image that is not there.
-    ("", "v1", "pods"),
 )
+# A Deployment does not change when its pods begin to wait for something else, such as an image that is not there.
+_PODS = ("", "v1", "pods")
 
 
-def register(registry: kopf.OperatorRegistry, loops: Loops) -> None:
-    """Wake the loops by what is watched."""
+def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog) -> None:
+    """Wake the loops by what is watched. A pod that crashed is remembered: a minute later it may look healthy."""
 
     @kopf.on.event(labels.GROUP, labels.VERSION, labels.PLURAL, registry=registry)
     async def model_changed(namespace: str | None, name: str | None, **_: Any) -> None:
@@ -35,6 +36,17 @@ def register(registry: kopf.OperatorRegistry, loops: Loops) -> None:
         model = meta.labels.get(labels.MODEL)
         if namespace and model:
             loops.wake(namespace, model)
+
+    @kopf.on.event(*_PODS, id="pods_changed", registry=registry)
+    async def pod_changed(namespace: str | None, body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002
+        model = body.metadata.labels.get(labels.MODEL)
+        if not namespace or not model:
+            return
+        if type == "DELETED":
+            crashes.pod_gone(namespace, body)
+        else:
+            crashes.note(namespace, body)
+        loops.wake(namespace, model)
 
     for group, version, plural in _CHILDREN:
         kopf.on.event(group, version, plural, id=f"{plural}_changed", registry=registry)(child_changed)
@@ -59,6 +71,7 @@ def settings() -> kopf.OperatorSettings:
     # Its own name, so that kopf leaves finalizers of other kopf operators alone.
     made.persistence.finalizer = f"{labels.GROUP}/unused"
     ours = f"{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE},{labels.MODEL}"
-    for group, version, plural in _CHILDREN:
+
+    for group, version, plural in (*_CHILDREN, _PODS):
         made.watching.label_selectors[group, version, plural] = ours
     return made

@@ -8,7 +8,8 @@ delete` works with the operator gone.
 import asyncio
 import math
 import random
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import structlog
 
@@ -16,6 +17,7 @@ from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.errors import AdapterError, ConflictError, TransientError
 from diffusion_operator.api.models import Phase
 
+from .measuring import Memory
 from .metrics import Metrics
 from .reconcile import Passed, Reconciler
 
@@ -43,7 +45,8 @@ class _Loop:
     """
 
     due: float
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    wake: asyncio.Event
+    memory: Memory
     task: asyncio.Task[None] | None = None
     phase: Phase | None = None
     rejected: str = ""
@@ -66,7 +69,9 @@ class Loops:
         key = (namespace, name)
         loop = self._loops.get(key)
         if loop is None:
-            loop = self._loops[key] = _Loop(due=clock.monotonic() + _LONGEST_PASS_SECONDS)
+            wake = asyncio.Event()
+            due = clock.monotonic() + _LONGEST_PASS_SECONDS
+            loop = self._loops[key] = _Loop(due=due, wake=wake, memory=Memory(wake=wake.set))
             loop.task = asyncio.create_task(self._run(key, loop), name=f"loop of {namespace}/{name}")
         loop.wake.set()
 
@@ -75,6 +80,12 @@ class Loops:
         loop = self._loops.get((namespace, name))
         if loop:
             loop.wake.set()
+
+    def look_soon(self, keys: Iterable[Key]) -> None:
+        """Something is the matter with these resources: their metrics are read now, not at the next appointment."""
+        for key in keys:
+            if loop := self._loops.get(key):
+                loop.memory.look_soon()
 
     def overdue(self) -> list[str]:
         """Resources whose loop should have been heard of, as `namespace/name`."""
@@ -89,7 +100,8 @@ class Loops:
 
     async def stop(self) -> None:
         """End all loops. What they were writing is either written or will be at the next start."""
-        tasks = [loop.task for loop in self._loops.values() if loop.task]
+        loops = list(self._loops.values())
+        tasks = [task for loop in loops for task in (loop.task, loop.memory.task) if task]
         self._loops.clear()
         for task in tasks:
             task.cancel()
@@ -106,6 +118,7 @@ class Loops:
             if pause is None:
                 if loop.wake.is_set():
                     continue  # it may have been made anew while we found it gone
+                loop.memory.close()
                 del self._loops[key]
                 self._count_models()
                 return
@@ -123,7 +136,7 @@ class Loops:
         started = clock.monotonic()
         try:
             async with asyncio.timeout(_LONGEST_PASS_SECONDS):
-                passed = await self._reconciler.run_once(namespace, name, rejected=loop.rejected)
+                passed = await self._reconciler.run_once(namespace, name, memory=loop.memory, rejected=loop.rejected)
         except ConflictError as error:
             outcome, pause = "conflict", random.uniform(0.05, 0.3)  # noqa: S311 - spreads retries, hides nothing
             log.info("written by someone else, deciding again", error=str(error))

@@ -11,13 +11,20 @@ from diffusion_operator.adapters.connection import Connection
 from diffusion_operator.adapters.errors import AdapterError
 from diffusion_operator.adapters.gateways import HttpGateways
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
+from diffusion_operator.adapters.lease import LifeLease
+from diffusion_operator.adapters.metrics import Metrics as Measurements
+from diffusion_operator.adapters.metrics import NoMetrics
 from diffusion_operator.adapters.sizing import KubernetesSizing
 from diffusion_operator.api import labels
+from diffusion_operator.core.rollout import Pace
 from diffusion_operator.core.step import Settings
 
 from . import handlers
+from .background import alive_before, beside
+from .crashes import CrashLog
 from .health import HealthServer
 from .loops import Loops
+from .measuring import Measuring
 from .metrics import Metrics
 from .reconcile import Reconciler
 from .settings import OperatorSettings
@@ -30,8 +37,13 @@ async def run(
     *,
     stop: asyncio.Event | None = None,
     on_ready: Callable[[], None] | None = None,
+    measurements: Measurements | None = None,
+    pace: Pace | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT, or until `stop` is set. Raises when kopf's watches end by an error."""
+    """Run until SIGTERM or SIGINT, or until `stop` is set. Raises when kopf's watches end by an error.
+
+    `measurements` stands for what settings name, `pace` for that of each resource's policy.
+    """
     if settings.kubeconfig:
         os.environ["KUBECONFIG"] = settings.kubeconfig  # where kopf looks for it
     metrics = Metrics()
@@ -40,21 +52,32 @@ async def run(
         HttpGateways(connection, namespace=settings.namespace, service=settings.gateway_service) as gateways,
         KubernetesSizing(connection) as sizing,
     ):
+        measurements = measurements or NoMetrics()
+        lease = LifeLease(
+            connection,
+            namespace=settings.namespace,
+            holder=os.environ.get("HOSTNAME", "diffusion-operator"),
+            watch_namespaces=settings.watch_namespaces,
+        )
+        crashes = CrashLog()
         reconciler = Reconciler(
             cluster=KubernetesCluster(connection),
             gateways=gateways,
             settings=Settings(
-                worker_image=settings.worker_image, gateway_url=settings.gateway_url, sizing=settings.sizing
+                worker_image=settings.worker_image, gateway_url=settings.gateway_url, sizing=settings.sizing, pace=pace
             ),
             metrics=metrics,
             sizing=sizing if settings.sizing else None,
+            measuring=Measuring(measurements),
+            crashes=crashes,
+            earlier=await alive_before(lease),
         )
         loops = Loops(reconciler, metrics)
         async with HealthServer(loops=loops, metrics=metrics, port=settings.port) as health:
             await _wait_for_crd(connection)
             registry = kopf.OperatorRegistry()
             handlers.login(registry)
-            handlers.register(registry, loops)
+            handlers.register(registry, loops, crashes)
 
             @kopf.on.startup(registry=registry)
             async def started(**_: object) -> None:
@@ -63,14 +86,15 @@ async def run(
                     on_ready()
 
             try:
-                await kopf.operator(
-                    registry=registry,
-                    settings=handlers.settings(),
-                    standalone=True,
-                    clusterwide=not settings.watch_namespaces,
-                    namespaces=settings.watch_namespaces,
-                    stop_flag=stop,
-                )
+                async with beside(loops, lease=lease, measurements=measurements, metrics=metrics):
+                    await kopf.operator(
+                        registry=registry,
+                        settings=handlers.settings(),
+                        standalone=True,
+                        clusterwide=not settings.watch_namespaces,
+                        namespaces=settings.watch_namespaces,
+                        stop_flag=stop,
+                    )
             finally:
                 await loops.stop()
 

@@ -1,6 +1,6 @@
 """One pass over one resource: gather → decide → write."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -9,16 +9,23 @@ from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.cluster import Cluster, LiveChild, Unreadable
 from diffusion_operator.adapters.errors import AdapterError, InvalidError, NotFoundError
 from diffusion_operator.adapters.gateways import Gateways
+from diffusion_operator.adapters.lease import Alive
+from diffusion_operator.adapters.metrics import ModelKey, NoMetrics
 from diffusion_operator.adapters.sizing import SizingSource
 from diffusion_operator.api import labels
 from diffusion_operator.api.models import DiffusionModel, DiffusionModelStatus, ObjectMeta, Phase
+from diffusion_operator.core.advance import has_command
 from diffusion_operator.core.children import Child, ChildKind, children
 from diffusion_operator.core.drift import is_in_place
 from diffusion_operator.core.names import child_name
 from diffusion_operator.core.observation import Observation, ObservedGateway
+from diffusion_operator.core.rollout import Reading, Run, resumed_runs
 from diffusion_operator.core.sized.observation import NOTHING_SEEN
 from diffusion_operator.core.step import Decision, Event, Settings, refuse, step
 
+from .crashes import CrashLog
+from .decision_log import log_decision
+from .measuring import Measuring, Memory
 from .metrics import Metrics
 from .sizing import observe
 
@@ -40,7 +47,7 @@ class Passed:
 
 
 class Reconciler:
-    """Makes passes. It remembers nothing between them: what must last is in the status."""
+    """Makes passes. What must last is in the status; what a restart may lose is in each loop's memory."""
 
     def __init__(
         self,
@@ -50,16 +57,22 @@ class Reconciler:
         settings: Settings,
         metrics: Metrics,
         sizing: SizingSource | None = None,
+        measuring: Measuring | None = None,
+        crashes: CrashLog | None = None,
+        earlier: Alive | None = None,
     ) -> None:
         self._cluster = cluster
         self._gateways = gateways
         self._settings = settings
         self._metrics = metrics
         self._sizing = sizing
+        self._measuring = measuring or Measuring(NoMetrics())
+        self._crashes = crashes or CrashLog()
+        self._earlier = earlier
         self._log = structlog.get_logger("reconcile")
 
-    async def run_once(self, namespace: str, name: str, *, rejected: str = "") -> Passed:
-        """Make one pass.
+    async def run_once(self, namespace: str, name: str, *, memory: Memory, rejected: str = "") -> Passed:
+        """Make one pass. What `memory` holds is used, and renewed when the pass succeeds.
 
         Raises:
             AdapterError: the API server could not be read or written; nothing is lost, the next pass does it.
@@ -67,6 +80,8 @@ class Reconciler:
         try:
             model = await self._cluster.read_model(namespace, name)
         except NotFoundError:
+            self._crashes.forget(namespace, name)
+            self._metrics.forget(namespace, name)
             return Passed(phase=None)
         if isinstance(model, Unreadable):
             decision = refuse(model.resource, model.message, now=clock.now())
@@ -77,7 +92,9 @@ class Reconciler:
             return Passed(phase=model.status.phase)
 
         live = [child for child in await self._cluster.live_children(namespace, name) if _is_of(model, child)]
-        decision = await self._decide(model, live, rejected=rejected)
+        readings = memory.take_readings(model.status.rollout)
+        observed = await self._observe(model, live, memory=memory, readings=readings, rejected=rejected)
+        decision = await self._decide(model, observed)
         # Status first: what children are made of must be remembered before there is any, and a conflict must stop us
         # here.
         metadata = await self._write_status(model.metadata, model.status, decision)
@@ -85,33 +102,71 @@ class Reconciler:
         refusal = await self._apply(children(decided), live)
         await self._remove(decision.remove, live, namespace=namespace)
         # A refusal that is new must get into the status, and one that is over out of it.
-        look_again = 0.0 if refusal != rejected else decision.look_again_seconds
+        look_again = 0.0 if refusal != rejected else self._after(decided, decision, memory, observed)
         return Passed(phase=decision.status.phase, look_again_seconds=look_again, rejected=refusal)
 
-    async def _decide(self, model: DiffusionModel, live: Iterable[LiveChild], *, rejected: str) -> Decision:
-        namespace = model.metadata.namespace
+    async def _observe(
+        self,
+        model: DiffusionModel,
+        live: Iterable[LiveChild],
+        *,
+        memory: Memory,
+        readings: Mapping[str, Reading] | None,
+        rejected: str,
+    ) -> Observation:
+        namespace, name = model.metadata.namespace, model.metadata.name
         staying = [child for child in live if not child.is_going]
         pods = {
             child.revision: await self._cluster.pods(child, namespace=namespace)
             for child in staying
             if child.kind is ChildKind.DEPLOYMENT
         }
-        observed = Observation(
+        return Observation(
             pods=pods,
             # A Job is no object of a revision.
             children=frozenset(child.revision for child in staying if child.kind is not ChildKind.JOB),
             gateways=_NOT_ASKED,
             rejected=rejected,
+            crashes=self._crashes.of(namespace, name),
+            readings=readings or {},
+            is_measured=readings is not None,
+            runs=self._resumed(model) if memory.runs is None else memory.runs,
             sizing=await observe(model, staying, pods=pods, source=self._sizing) if self._sizing else NOTHING_SEEN,
         )
+
+    def _resumed(self, model: DiffusionModel) -> Mapping[str, Run]:
+        """What the process before had counted when it ended."""
+        if self._earlier is None:
+            return {}
+        state = model.status.rollout
+        return resumed_runs(state, alive_since=self._earlier.since, alive_until=self._earlier.until)
+
+    async def _decide(self, model: DiffusionModel, observed: Observation) -> Decision:
         now = clock.now()
-        decision = step(model, observed, settings=self._settings, now=now)
-        if decision.look_again_seconds is None:
-            return decision
-        # Something old may go once no gateway uses it: only then is it worth asking them all.
-        gateways = await self._gateways.in_force(namespace, model.metadata.name)
-        asked = replace(observed, gateways=gateways)
-        return step(model, asked, settings=self._settings, now=now)
+        if not observed.is_measured:
+            decision = step(model, observed, settings=self._settings, now=now)
+            if not decision.needs_gateways:
+                return decision
+        # Time counts, a weight moves and something old goes only by what gateways have in force.
+        gateways = await self._gateways.in_force(
+            model.metadata.namespace, model.metadata.name, generation=model.status.routes.generation
+        )
+        return step(model, replace(observed, gateways=gateways), settings=self._settings, now=now)
+
+    def _after(self, model: DiffusionModel, decision: Decision, memory: Memory, observed: Observation) -> float | None:
+        """Remember what the rollout decided, have metrics read when they are due, and say when to pass again."""
+        metadata, state = model.metadata, model.status.rollout
+        self._metrics.show(metadata.namespace, metadata.name, state, now=clock.now())
+        if decision.rollout is None or decision.intent is None:
+            return decision.look_again_seconds
+        memory.runs = decision.rollout.runs
+        if observed.is_measured or decision.rollout.is_settling:
+            memory.look_in(decision.rollout.requeue_after)
+        if has_command(metadata, state):
+            memory.look_in(0.0)  # it waits for what this step showed
+        self._measuring.start_if_due(memory, ModelKey(metadata.namespace, metadata.name), state, decision.intent)
+        pauses = [decision.look_again_seconds, memory.next_look_seconds(state)]
+        return min((pause for pause in pauses if pause is not None), default=None)
 
     async def _write_status(self, metadata: ObjectMeta, before: DiffusionModelStatus, decision: Decision) -> ObjectMeta:
         if decision.status == before:
@@ -126,6 +181,7 @@ class Reconciler:
             routes=decision.status.routes.generation,
             arms=[f"{arm.role}:{arm.revision}:{arm.percent}" for arm in decision.status.routes.arms],
         )
+        log_decision(self._log, metadata, decision)
         for event in decision.events:
             await self._record(after, event)
         return after

@@ -36,7 +36,7 @@ def a_slice(*addresses: str, port: int | None = None, ready: bool = True) -> dic
 async def ask(*slices: Mapping[str, Any]) -> tuple[ObservedGateway, ...]:
     connection = Slices(*slices)
     async with HttpGateways(connection, namespace="system", service="gateway") as gateways:  # type: ignore[arg-type]
-        answer = await gateways.in_force("stories", "storyteller")
+        answer = await gateways.in_force("stories", "storyteller", generation=3)
     assert connection.query == {"labelSelector": "kubernetes.io/service-name=gateway"}
     return answer
 

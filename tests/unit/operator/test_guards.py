@@ -9,6 +9,7 @@ from unittest.mock import create_autospec
 import kopf
 import pytest
 from diffusion_operator.shell import handlers
+from diffusion_operator.shell.crashes import CrashLog
 from diffusion_operator.shell.loops import Loops
 
 REPOSITORY = Path(__file__).parents[3]
@@ -28,7 +29,7 @@ def handler_functions() -> list[ast.AsyncFunctionDef | ast.FunctionDef]:
 
 def test_no_handler_takes_patch_or_returns_a_value() -> None:
     """kopf would write it into the resource, and a handler whose write fails is never called again."""
-    assert len(handler_functions()) == 2
+    assert len(handler_functions()) == 3
     for function in handler_functions():
         arguments = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
         assert "patch" not in arguments, function.name
@@ -39,8 +40,8 @@ def test_no_handler_takes_patch_or_returns_a_value() -> None:
 def test_only_event_handlers_are_registered() -> None:
     """Daemons, timers and change handlers leave finalizers or annotations on the resource."""
     registry = kopf.OperatorRegistry()
-    handlers.register(registry, create_autospec(Loops))
-    assert len(registry._watching.get_all_handlers()) == 5
+    handlers.register(registry, create_autospec(Loops), CrashLog())
+    assert len(registry._watching.get_all_handlers()) == 6
     assert registry._spawning.get_all_handlers() == []
     assert registry._changing.get_all_handlers() == []
 
@@ -49,7 +50,7 @@ def test_children_and_pods_are_filtered_by_the_api_server() -> None:
     """Otherwise every ConfigMap and pod of the cluster would pass through the operator's memory."""
     selectors = handlers.settings().watching.label_selectors
     text = str(selectors)
-    assert text.count("app.kubernetes.io/managed-by=diffusion-operator") == 4
+    assert text.count("app.kubernetes.io/managed-by=diffusion-operator") == 5
 
 
 @pytest.mark.parametrize("module", ["diffusion_operator.shell.process", "diffusion_operator.api.crd"])

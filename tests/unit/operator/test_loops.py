@@ -7,6 +7,7 @@ from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.errors import ConflictError, InvalidError, TransientError
 from diffusion_operator.api.models import Phase
 from diffusion_operator.shell.loops import RESYNC_SECONDS, Loops
+from diffusion_operator.shell.measuring import Memory
 from diffusion_operator.shell.metrics import Metrics
 from diffusion_operator.shell.reconcile import Passed, Reconciler
 
@@ -22,7 +23,7 @@ class Scripted(Reconciler):
         self.times: list[float] = []
         self.rejections: list[str] = []
 
-    async def run_once(self, namespace: str, name: str, *, rejected: str = "") -> Passed:
+    async def run_once(self, namespace: str, name: str, *, memory: Memory, rejected: str = "") -> Passed:
         self.times.append(asyncio.get_running_loop().time())
         self.rejections.append(rejected)
         result = self.script.pop(0) if len(self.script) > 1 else self.script[0]
@@ -173,8 +174,8 @@ async def test_a_resource_that_is_gone_has_no_loop() -> None:
 @pytest.mark.looptime
 async def test_a_pass_that_hangs_is_ended_and_the_loop_goes_on() -> None:
     class Hanging(Scripted):
-        async def run_once(self, namespace: str, name: str, *, rejected: str = "") -> Passed:
-            passed = await super().run_once(namespace, name, rejected=rejected)
+        async def run_once(self, namespace: str, name: str, *, memory: Memory, rejected: str = "") -> Passed:
+            passed = await super().run_once(namespace, name, memory=memory, rejected=rejected)
             if len(self.times) == 1:
                 await asyncio.get_running_loop().create_future()
             return passed
@@ -192,9 +193,9 @@ async def test_a_pass_that_hangs_is_ended_and_the_loop_goes_on() -> None:
 @pytest.mark.looptime
 async def test_loops_that_wait_for_their_turn_while_the_api_server_is_silent_are_not_overdue() -> None:
     class Slow(Scripted):
-        async def run_once(self, namespace: str, name: str, *, rejected: str = "") -> Passed:
+        async def run_once(self, namespace: str, name: str, *, memory: Memory, rejected: str = "") -> Passed:
             await asyncio.sleep(200)
-            return await super().run_once(namespace, name, rejected=rejected)
+            return await super().run_once(namespace, name, memory=memory, rejected=rejected)
 
     reconciler = Slow(TransientError("no answer"))
     loops = Loops(reconciler, Metrics())

@@ -8,7 +8,7 @@ from diffusion_operator.api.rollout import Change, Failure, GateStatus, RolloutP
 from .acts import RolloutEvent
 from .commands import LONGEST_COMMAND, MEANS, Command, Verb, parse_command
 from .machine import Decision, step
-from .observation import Observation, Reading, Run
+from .observation import Observation, Reading, Run, are_answered
 from .observed_time import resumed_runs
 from .policy import Intent, Pace, Policy, policy, scored_share
 from .windows import Window, windows
@@ -33,6 +33,7 @@ __all__ = [
     "Verb",
     "Watched",
     "Window",
+    "are_answered",
     "parse_command",
     "policy",
     "resumed_runs",

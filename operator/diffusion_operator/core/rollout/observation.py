@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from diffusion_operator.api.rollout import RolloutState
 from diffusion_operator.core.gates import Crashes, Quality, Speed
 
 from .windows import Window
@@ -48,3 +49,9 @@ class Observation:
     crashes: Mapping[str, Crashes] = field(default_factory=dict)
     runs: Mapping[str, Run] = field(default_factory=dict)
     is_measured: bool = True
+
+
+def are_answered(readings: Mapping[str, Reading], state: RolloutState) -> bool:
+    """Whether the readings are of the steps that are observed now, all of them."""
+    watched = [one for one in (state.stable, state.canary) if one and one.started_at]
+    return all(one.revision in readings and readings[one.revision].window.since == one.started_at for one in watched)

@@ -1,0 +1,82 @@
+"""What the process does beside the loops: says that it is alive, and asks which models look bad."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from diffusion_operator.adapters import clock
+from diffusion_operator.adapters.errors import AdapterError
+from diffusion_operator.adapters.lease import RENEW_SECONDS, Alive, LifeLease
+from diffusion_operator.adapters.metrics import Metrics as Measurements
+
+from .loops import Loops
+from .metrics import Metrics
+
+_SUSPICION_SECONDS = 20.0
+_LAST_RENEWAL_SECONDS = 3.0
+
+
+async def alive_before(lease: LifeLease) -> Alive | None:
+    """Until when the process before looked; None when that is not known, so that what it counted and did not write is lost."""
+    try:
+        return await lease.read()
+    except AdapterError as error:
+        _log().warning("observed time of the process before is lost, as far as it was not written", error=str(error))
+        return None
+
+
+@asynccontextmanager
+async def beside(
+    loops: Loops, *, lease: LifeLease, measurements: Measurements, metrics: Metrics
+) -> AsyncIterator[None]:
+    """Do all of it within the block."""
+    tasks = [
+        asyncio.create_task(_stay_alive(lease, metrics), name="lease"),
+        asyncio.create_task(_suspect(loops, measurements), name="suspicion"),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # So that the process that comes next knows to the second.
+        try:
+            async with asyncio.timeout(_LAST_RENEWAL_SECONDS):
+                await _renew(lease, metrics)
+        except TimeoutError:
+            pass
+
+
+async def _stay_alive(lease: LifeLease, metrics: Metrics) -> None:
+    while True:
+        await _renew(lease, metrics)
+        await asyncio.sleep(RENEW_SECONDS)
+
+
+async def _renew(lease: LifeLease, metrics: Metrics) -> None:
+    try:
+        await lease.renew()
+    except AdapterError as error:
+        _log().warning("lease not renewed: a restart would lose observed time", error=str(error))
+    else:
+        metrics.writes.labels(verb="apply", kind="Lease").inc()
+
+
+async def _suspect(loops: Loops, measurements: Measurements) -> None:
+    while True:
+        await asyncio.sleep(_SUSPICION_SECONDS)
+        try:
+            found = await measurements.suspicious(now=clock.now())
+        except Exception:  # noqa: BLE001
+            # The looks that are due go on without it.
+            _log().exception("suspicious models not asked for")
+            continue
+        loops.look_soon((model.namespace, model.name) for model in found)
+
+
+def _log() -> structlog.stdlib.BoundLogger:
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger("background")
+    return logger

@@ -1,0 +1,97 @@
+"""Reading metrics beside the passes: a metrics store that hangs must not keep a deleted Deployment from coming back.
+
+A pass never waits for metrics. It starts a reading when a look is due; the reading wakes the loop when it is there, and the
+next pass takes it along.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from diffusion_operator.adapters import clock
+from diffusion_operator.adapters.metrics import Metrics, ModelKey, unreadable
+from diffusion_operator.api.models import RolloutState
+from diffusion_operator.core.rollout import Intent, Reading, Run, are_answered, windows
+
+_READINGS_AT_ONCE = 8
+# The adapter has shorter ones of its own; this is for a mistake in it.
+_LONGEST_READING_SECONDS = 120.0
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a loop knows of its resource that is in no status. A restart loses nothing but observed time.
+
+    `wake` makes the loop pass again. `look_due` is when metrics should be read next, on the monotonic clock. `runs` is None
+    before the first pass.
+    """
+
+    wake: Callable[[], None]
+    look_due: float = float("-inf")
+    runs: Mapping[str, Run] | None = None
+    readings: Mapping[str, Reading] | None = None
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def take_readings(self, state: RolloutState) -> Mapping[str, Reading] | None:
+        """The readings that were made since the last pass; None when there are none, or they are of a step that is over."""
+        readings, self.readings = self.readings, None
+        return readings if readings is not None and are_answered(readings, state) else None
+
+    def look_in(self, seconds: float | None) -> None:
+        """Have metrics read after so long; None: not before something happens."""
+        self.look_due = float("inf") if seconds is None else clock.monotonic() + seconds
+
+    def next_look_seconds(self, state: RolloutState) -> float | None:
+        """Until metrics are due; None when nothing is observed, or they are being read and will wake the loop."""
+        is_observed = any(watched and watched.started_at for watched in (state.stable, state.canary))
+        is_reading = self.task is not None and not self.task.done()
+        if not is_observed or is_reading or math.isinf(self.look_due):
+            return None
+        return max(0.0, self.look_due - clock.monotonic())
+
+    def look_soon(self) -> None:
+        """Have metrics read by the next pass, whenever that was due."""
+        self.look_due = float("-inf")
+        self.wake()
+
+    def close(self) -> None:
+        """End what is still being read."""
+        if self.task:
+            self.task.cancel()
+
+
+class Measuring:
+    """Reads metrics for all loops, a few at a time."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._slots = asyncio.Semaphore(_READINGS_AT_ONCE)
+        self._log = structlog.get_logger("measuring")
+
+    def start_if_due(self, memory: Memory, model: ModelKey, state: RolloutState, intent: Intent) -> None:
+        """Start a reading when one is due and something is observed."""
+        is_running = memory.task is not None and not memory.task.done()
+        if is_running or clock.monotonic() < memory.look_due or not windows(state, intent.policy, now=clock.now()):
+            return
+        memory.task = asyncio.create_task(
+            self._read(memory, model, state, intent), name=f"metrics of {model.namespace}/{model.name}"
+        )
+
+    async def _read(self, memory: Memory, model: ModelKey, state: RolloutState, intent: Intent) -> None:
+        async with self._slots:
+            now = clock.now()
+            asked = windows(state, intent.policy, now=now)
+            try:
+                async with asyncio.timeout(_LONGEST_READING_SECONDS):
+                    found = await self._metrics.readings(model, asked, ar=intent.ar, policy=intent.policy, now=now)
+            except TimeoutError:
+                found = unreadable(asked, f"no answer in {_LONGEST_READING_SECONDS:.0f} seconds")
+            except Exception as error:  # noqa: BLE001
+                # One resource's reading must not end unheard: its gates say so, the log has the place.
+                self._log.exception("metrics not read", namespace=model.namespace, model=model.name)
+                found = unreadable(asked, f"reading failed by a mistake of ours ({type(error).__name__}: {error})")
+        memory.readings = found
+        memory.wake()
