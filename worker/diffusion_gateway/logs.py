@@ -1,38 +1,11 @@
-"""structlog for everything: one JSON object a line, or colours for people. Standard logging (uvicorn, asyncio) goes the same way."""
+"""The gateway's log: on standard output."""
 
-import logging
 import sys
 
-import structlog
-from diffusion_worker.log_lines import renderers
+from diffusion_worker import log_lines
 
 
 def configure(*, log_format: str, level: str) -> None:
-    """Set up logging of the process to standard output."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.StackInfoRenderer(),
-    ]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *renderers(json=log_format == "json"),
-            ],
-        )
-    )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    """Set up logging of the process."""
     # uvicorn says on "info" what our own lines say better.
-    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, root.level))
+    log_lines.configure(json=log_format == "json", level=level, stream=sys.stdout, shows_extra=True, quiet=("uvicorn",))
