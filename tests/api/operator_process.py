@@ -20,10 +20,14 @@ URL = "http://gateway.test:8080/v1"
 class OperatorProcess:
     """Runs within the block; its log is shown when it does not come up."""
 
-    def __init__(self, server: Server, *, watch: str | None = None, image: str = IMAGE) -> None:
+    def __init__(
+        self, server: Server, *, watch: str | None = None, image: str = IMAGE, sizing: str = "off"
+    ) -> None:
         self._server = server
         self._watch = watch
         self._image = image
+        # Off: most tests are about what comes once pods are made, and nobody here runs Jobs.
+        self._sizing = sizing
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
@@ -35,6 +39,7 @@ class OperatorProcess:
             "gateway-url": URL,
             "kubeconfig": str(self._server.plane.kubeconfig),
             "port": str(self._port),
+            "sizing": self._sizing,
         }
         if self._watch:
             arguments["watch-namespace"] = self._watch
