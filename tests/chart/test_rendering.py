@@ -11,6 +11,7 @@ from tests.chart.chart import CHART, EVERYTHING, NAMESPACE, REGISTRY, RELEASE, R
 MODELS = {
     "ClusterRole": client.V1ClusterRole,
     "ClusterRoleBinding": client.V1ClusterRoleBinding,
+    "ConfigMap": client.V1ConfigMap,
     "CustomResourceDefinition": client.V1CustomResourceDefinition,
     "Deployment": client.V1Deployment,
     "NetworkPolicy": client.V1NetworkPolicy,
@@ -36,7 +37,12 @@ RENDERINGS: dict[str, tuple[dict[str, Any], tuple[Path, ...]]] = {
     "every value and every object": (ALL_OBJECTS, (EVERYTHING,)),
     "one namespace": ({"watchNamespaces": ["stories"]}, ()),
     "policies and monitors with their defaults": (
-        {"networkPolicy.enabled": True, "metrics.podMonitor.enabled": True},
+        {
+            "networkPolicy.enabled": True,
+            "metrics.podMonitor.enabled": True,
+            "metrics.prometheusRule.enabled": True,
+            "metrics.dashboard.enabled": True,
+        },
         (),
     ),
 }
@@ -55,7 +61,7 @@ def test_helm_lint_finds_nothing():
 
 def test_every_object_is_valid_and_has_no_unknown_field(rendered: Rendered):
     for item in rendered.objects:
-        if item["kind"] != "PodMonitor":  # not Kubernetes' own: no model of it here
+        if item["kind"] not in {"PodMonitor", "PrometheusRule"}:  # not Kubernetes' own: no model of it here
             MODELS[item["kind"]].model_validate(item)
 
 
@@ -208,3 +214,27 @@ def test_pod_monitors_look_for_workers_where_models_may_be():
     assert render(monitor).one("PodMonitor", name)["spec"]["namespaceSelector"] == {"any": True}
     scoped = render({**monitor, "watchNamespaces": ["stories"]}).one("PodMonitor", name)
     assert scoped["spec"]["namespaceSelector"] == {"matchNames": ["stories"]}
+
+
+def test_the_operator_is_told_where_prometheus_is_and_gets_the_secrets_that_are_named():
+    (container,) = (pod := dict(render(files=(EVERYTHING,)).pod_specs())["models"])["containers"]
+    args, mounts = container["args"], {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert "--prometheus-url=https://prometheus.example.com/base" in args
+    assert "--prometheus-namespace-url=poems=http://prometheus.poems:9090" in args
+    assert f"--prometheus-bearer-token-file={mounts['prometheus-token']}/bearer" in args
+    assert f"--prometheus-ca-file={mounts['prometheus-ca']}/bundle.pem" in args
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+    assert secrets == {"prometheus-token": "prometheus-token", "prometheus-ca": "prometheus-ca"}
+
+
+def test_without_values_for_prometheus_no_secret_is_mounted():
+    for _, pod in render().pod_specs():
+        assert not [volume for volume in pod["volumes"] if "secret" in volume]
+
+
+def test_alerts_link_to_the_page_that_was_named():
+    values = {"metrics.prometheusRule.enabled": True, "metrics.prometheusRule.runbookUrl": "https://wiki.example.com/x"}
+    (rules,) = render(values).of("PrometheusRule")
+    links = [rule["annotations"]["runbook_url"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    assert links
+    assert all(link.startswith("https://wiki.example.com/x#diffusion") for link in links)

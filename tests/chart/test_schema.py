@@ -52,6 +52,13 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "an annotation that is a number": ({"gateway.podAnnotations": {"a": 1}}, ["/gateway/podAnnotations/a"]),
     "an argument that is no option": ({"operator.extraArgs": ["debug"]}, ["/operator/extraArgs/0", "debug"]),
+    "a Prometheus without a scheme": ({"prometheus.url": "prometheus:9090"}, ["/prometheus/url", "prometheus:9090"]),
+    "a password in an address": ({"prometheus.url": "https://me:secret@prometheus"}, ["/prometheus/url"]),
+    "a timeout that is a bare number": ({"prometheus.timeout": "20"}, ["/prometheus/timeout", "20"]),
+    "a Secret's entry that is a path": (
+        {"prometheus.bearerTokenSecret.key": "a/b"},
+        ["/prometheus/bearerTokenSecret/key", "a/b"],
+    ),
     "a network peer that selects nobody": ({"networkPolicy.clients": [{}]}, ["/networkPolicy/clients/0"]),
 }
 
