@@ -6,10 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from diffusion_worker.wire import SCORE_PRIORITY, BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
+from diffusion_gateway.pairs import WorkerArSide
+from diffusion_gateway.pairs.compare import MIN_TOKENS, compare
+from diffusion_gateway.pairs.sample import Drawn, Sample
+from diffusion_gateway.pool import WorkerPool
+from diffusion_gateway.routes import Model
+from diffusion_operator.api.arms import ArmKind
+from diffusion_operator.api.status import ArmRole, RouteArm
+from diffusion_worker.wire import SCORE_PRIORITY, BlockEvent, ErrorEvent, FinishEvent, GenerateRequest, ScoreEvent
 
 from tests.engine.checkpoints import save_llama
-from tests.triton.worker import SLOTS, Call, Worker, request, write_config
+from tests.triton.worker import REVISION, SLOTS, Call, Worker, request, write_config
 
 SCORE = {"type": "score", "request_id": "s", "prompt": "the fox", "completion": " and the hen"}
 
@@ -90,3 +97,29 @@ async def test_a_diffusion_worker_scores_nothing(worker: Worker) -> None:
     (error,) = await Call(worker, SCORE).answer()
     assert isinstance(error, ErrorEvent)
     assert error.code == "invalid_request"
+
+
+async def test_a_gateway_makes_a_pair_of_a_diffusion_answer(ar_worker: Worker) -> None:
+    pool = WorkerPool()
+    side = WorkerArSide(pool=pool, targets=lambda: [ar_worker.grpc], revision=REVISION)
+    asked = GenerateRequest.model_validate(request(max_tokens=64, seed=7, logit_bias={"1": -100}))
+    try:
+        own = await side.answer(asked.model_copy(update={"max_tokens": 40}))
+        same = await compare(_sample(asked, own.text, own.finish), side)
+        other = await compare(_sample(asked, own.text[::-1], own.finish), side)
+    finally:
+        await pool.close()
+    assert own.finish.completion_tokens == same.ar.finish.completion_tokens == 40
+    assert same.difference == 0  # AR against its own answer
+    assert same.diffusion.score.tokens >= MIN_TOKENS
+    assert math.isfinite(other.difference)
+    assert other.difference != 0
+
+
+def _sample(request: GenerateRequest, text: str, finish: FinishEvent) -> Sample:
+    arms = [
+        RouteArm(role=role, revision=REVISION, kind=kind, service="s", percent=0)
+        for role, kind in ((ArmRole.STABLE, ArmKind.DIFFUSION), (ArmRole.FALLBACK, ArmKind.AR))
+    ]
+    model = Model(namespace="default", name="tiny", generation=1, arms=tuple(arms))
+    return Sample(Drawn(model=model, arm=arms[0], ar=arms[1], request=request), text, finish)
