@@ -46,15 +46,23 @@ def resets(series: list[tuple[int, float]]) -> int:
 
 
 def vector(history: History) -> list[Mapping[str, Any]]:
-    """As Prometheus answers a window's query: of each scraper its largest, its smallest, and its resets if any."""
-    rows = []
+    """As Prometheus answers a window's query: what each target rose by, whoever scraped it, and its resets if any."""
+    targets: dict[str, list[list[tuple[int, float]]]] = {}
     for series, extra in zip(history.series(), SCRAPERS, strict=False):
-        labels = {"instance": "10.0.0.1:8080", "revision": "new", "arm": "canary", "family": Family.REQUESTS, **extra}
-        found = {Function.LARGEST: max(v for _, v in series), Function.SMALLEST: min(v for _, v in series)}
-        if resets(series):
-            found[Function.RESETS] = float(resets(series))
+        targets.setdefault(extra.get("pod", ""), []).append(series)
+    rows = []
+    for pod, scraped in targets.items():
+        labels = {"instance": "10.0.0.1:8080", "revision": "new", "arm": "canary", "family": Family.REQUESTS}
+        values = [value for series in scraped for _, value in series]
+        found = {Function.RISE: max(values) - min(values)}
+        if most := max(map(resets, scraped)):
+            found[Function.RESETS] = float(most)
         rows += [
-            {"metric": {**labels, "span": Span.STEP, "fn": fn}, "value": [0, str(value)]} for fn, value in found.items()
+            {
+                "metric": {**labels, **({"pod": pod} if pod else {}), "span": Span.STEP, "fn": fn},
+                "value": [0, str(value)],
+            }
+            for fn, value in found.items()
         ]
     return rows
 

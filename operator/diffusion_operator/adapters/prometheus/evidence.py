@@ -17,27 +17,32 @@ NO_AR = Unreadable(
     "there is no AR revision of ours to compare latencies with: set spec.fallback.model, or leave latencyRatio out"
 )
 
+_Sums = dict[Family, dict[str, float]]
+"""Rises of one revision by family and range of lengths, which is empty where a family has none. What is not there is 0."""
+
 Absent = Callable[[Collection[Family], str], Unreadable | None]
 """Why there is no series of these families with this revision; None when that only means that nothing happened yet."""
 
 
 def quality(found: Sequence[Increase], *, revision: str, absent: Absent, is_scored: bool) -> Quality:
     """Pairs and repetition of a revision. Without `is_scored` nobody asks for pairs."""
-    of = [one for one in found if one.counter.revision == revision]
+    sums = _sums(found)[revision]
     pairs: Moments | Unreadable = Moments()
     if is_scored:
-        pairs = _missing(of, PAIRS, revision, absent) or _pairs(_sums(of))
-    repetition = _missing(of, REPETITION, revision, absent) or Proportion(*(_sums(of)[one] for one in REPETITION))
+        pairs = _missing(sums, PAIRS, revision, absent) or _pairs(sums)
+    repetition = _missing(sums, REPETITION, revision, absent) or Proportion(*(sums[one][""] for one in REPETITION))
     return Quality(pairs=pairs, repetition=repetition)
 
 
 def speed(found: Sequence[Increase], *, revision: str, ar: str | None, absent: Absent) -> Speed:
     """First tokens, latencies beside those of AR, and errors of a revision."""
-    of = [one for one in found if one.counter.revision == revision]
+    by_revision = _sums(found)
+    sums = by_revision[revision]
     return Speed(
-        first_token=_missing(of, (Family.FIRST_TOKEN,), revision, absent) or histogram(of),
-        latency=_latency(found, revision=revision, ar=ar, absent=absent),
-        errors=_missing(of, ERRORS, revision, absent) or Proportion(*(_sums(of)[one] for one in ERRORS)),
+        first_token=_missing(sums, (Family.FIRST_TOKEN,), revision, absent)
+        or histogram(one for one in found if one.counter.revision == revision),
+        latency=_latency(by_revision, revision=revision, ar=ar, absent=absent),
+        errors=_missing(sums, ERRORS, revision, absent) or Proportion(*(sums[one][""] for one in ERRORS)),
     )
 
 
@@ -56,41 +61,36 @@ def histogram(found: Iterable[Increase]) -> Buckets:
 
 
 def _latency(
-    found: Sequence[Increase], *, revision: str, ar: str | None, absent: Absent
+    by_revision: Mapping[str, _Sums], *, revision: str, ar: str | None, absent: Absent
 ) -> tuple[LengthBucket, ...] | Unreadable:
     if ar is None:
         return NO_AR
-    by_arm = {arm: [one for one in found if one.counter.revision == arm] for arm in (revision, ar)}
-    for arm, of in by_arm.items():
-        if missing := _missing(of, LATENCY, arm, absent):
+    diffusion, beside = by_revision[revision], by_revision[ar]
+    for sums, arm in ((diffusion, revision), (beside, ar)):
+        if missing := _missing(sums, LATENCY, arm, absent):
             return missing
-    return tuple(
-        LengthBucket(diffusion=_seconds(by_arm[revision], length), ar=_seconds(by_arm[ar], length))
-        for length in LENGTHS
-    )
+    return tuple(LengthBucket(diffusion=_seconds(diffusion, length), ar=_seconds(beside, length)) for length in LENGTHS)
 
 
-def _seconds(found: Iterable[Increase], length: str) -> Moments:
-    sums = _sums(one for one in found if one.counter.length == length)
-    return Moments(*(sums[family] for family in LATENCY))
+def _seconds(sums: _Sums, length: str) -> Moments:
+    return Moments(*(sums[family][length] for family in LATENCY))
 
 
-def _pairs(sums: Mapping[Family, float]) -> Moments:
+def _pairs(sums: _Sums) -> Moments:
     # A counter cannot fall, so what a pair adds to the sum comes in two: above 0 and below.
-    total = sums[Family.NLL_ABOVE] - sums[Family.NLL_BELOW]
-    return Moments(sums[Family.PAIRS], total, sums[Family.NLL_SQUARED])
+    total = sums[Family.NLL_ABOVE][""] - sums[Family.NLL_BELOW][""]
+    return Moments(sums[Family.PAIRS][""], total, sums[Family.NLL_SQUARED][""])
 
 
-def _sums(found: Iterable[Increase]) -> Mapping[Family, float]:
-    sums: dict[Family, float] = defaultdict(float)
+def _sums(found: Iterable[Increase]) -> Mapping[str, _Sums]:
+    """Over all pods and roles, by revision."""
+    by_revision: dict[str, _Sums] = defaultdict(lambda: defaultdict(lambda: defaultdict(float)))
     for one in found:
-        sums[one.counter.family] += one.rise
-    return sums
+        counter = one.counter
+        by_revision[counter.revision][counter.family][counter.length] += one.rise
+    return by_revision
 
 
-def _missing(
-    found: Iterable[Increase], families: Collection[Family], revision: str, absent: Absent
-) -> Unreadable | None:
-    there = {one.counter.family for one in found}
-    lacking = [family for family in families if family not in there]
+def _missing(sums: _Sums, families: Collection[Family], revision: str, absent: Absent) -> Unreadable | None:
+    lacking = [family for family in families if family not in sums]
     return absent(lacking, revision) if lacking else None

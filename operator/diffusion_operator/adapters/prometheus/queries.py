@@ -1,7 +1,7 @@
 """PromQL from windows. Pure.
 
-All of a window is asked for at once, so that it is one look at one moment. Differences are taken by us, between the last
-and the first sample of each series: `increase()` extrapolates each series to the ends of the range on its own terms, after
+All of a window is asked for at once, so that it is one look at one moment. A counter's rise is the difference between its
+last and its first sample, whoever scraped them: `increase()` extrapolates each series to the ends of the range on its own terms, after
 which a count, a sum and a sum of squares contradict each other. `resets()` finds the few series (a gateway's container
 ended and came back) of which the difference says nothing; the raw samples of those alone are asked for in a second query.
 
@@ -40,17 +40,15 @@ class Span(StrEnum):
 
 
 class Function(StrEnum):
-    """What is asked of a series over a span. `NOW` is its newest sample, when there is one of the last five minutes."""
+    """What is asked of a counter over a span. `NOW` is its newest sample, when there is one of the last five minutes."""
 
-    LARGEST = "max"
-    SMALLEST = "min"
+    RISE = "rise"
     RESETS = "resets"
     NOW = "now"
 
 
 _PROMQL = {
-    Function.LARGEST: "max by ({by}) (max_over_time({series}[{range}]))",
-    Function.SMALLEST: "min by ({by}) (min_over_time({series}[{range}]))",
+    Function.RISE: "max by ({by}) (max_over_time({series}[{range}])) - min by ({by}) (min_over_time({series}[{range}]))",
     Function.RESETS: "max by ({by}) (resets({series}[{range}])) > 0",
 }
 

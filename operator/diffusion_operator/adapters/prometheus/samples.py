@@ -1,7 +1,8 @@
 """From the JSON of an answer to increases of counters. Pure.
 
 A counter is one of one pod, whoever scraped it: two scrape configurations, or two replicas of Prometheus behind one address,
-give it twice, and it must count once. The first and the last value of all of its series together are those of the counter.
+give it twice, and it must count once. The query takes what has the same pod and address together; what is left here is one pod
+under several addresses, or once with its name and once without.
 """
 
 from collections import defaultdict
@@ -16,6 +17,11 @@ from .failures import NoAnswerError, Reason
 from .families import Family
 from .queries import KEPT_LABELS, POD_LABELS, Function, Span
 
+# Enums look up a value several times slower, and an answer has hundreds.
+_FAMILIES = {one.value: one for one in Family}
+_SPANS = {one.value: one for one in Span}
+_FUNCTIONS = {one.value: one for one in Function}
+
 
 class Counter(NamedTuple):
     """One counter of one pod. `le` is the bound of a histogram's bucket, `length` a range of output tokens."""
@@ -28,8 +34,7 @@ class Counter(NamedTuple):
     length: str
 
 
-@dataclass(frozen=True, slots=True)
-class Increase:
+class Increase(NamedTuple):
     """By how much a counter rose in a span."""
 
     counter: Counter
@@ -68,26 +73,26 @@ def answered(result: Sequence[Mapping[str, Any]]) -> Answered:
     """
     rows = [_row(element) for element in result]
     pods = _Pods(row.labels for row in rows)
-    values: dict[tuple[Span, Counter], dict[Function, float]] = defaultdict(dict)
-    instances = set()
+    rises: dict[Span, dict[Counter, float]] = {span: {} for span in Span}
+    reset, instances = set(), set()
+    is_fresh = False
     for row in rows:
         counter = pods.counter(row.family, row.labels)
-        if counter is None:
+        if row.function is Function.NOW:
+            is_fresh = True
+        elif counter is None:
             continue
-        seen = values[row.span, counter]
-        before = seen.get(row.function, row.value)
-        seen[row.function] = (min if row.function is Function.SMALLEST else max)(before, row.value)
-        if row.function is Function.RESETS:
+        elif row.function is Function.RISE:
+            of_span = rises[row.span]
+            of_span[counter] = max(of_span.get(counter, 0.0), row.value)
+        else:
+            reset.add((row.span, counter))
             instances.add(row.labels.get("instance", ""))
-    increases: dict[Span, list[Increase]] = {span: [] for span in Span}
-    for (span, counter), seen in values.items():
-        if Function.LARGEST in seen and Function.SMALLEST in seen:
-            increases[span].append(Increase(counter, seen[Function.LARGEST] - seen[Function.SMALLEST]))
     return Answered(
-        increases={span: tuple(found) for span, found in increases.items()},
-        reset=frozenset(key for key, seen in values.items() if Function.RESETS in seen),
+        increases={span: tuple(map(Increase, found, found.values())) for span, found in rises.items()},
+        reset=frozenset(reset),
         instances=frozenset(instances),
-        is_fresh=any(row.function is Function.NOW for row in rows),
+        is_fresh=is_fresh,
     )
 
 
@@ -161,33 +166,30 @@ class _Pods:
         instance, name = labels.get("instance", ""), _pod_name(labels)
         if not name and instance in self._named:
             return None
-        return Counter(
-            family=family,
-            pod=name or instance,
-            arm=labels.get("arm", ""),
-            revision=labels.get("revision", ""),
-            le=labels.get("le", ""),
-            length=labels.get("length", ""),
-        )
+        of = labels.get
+        return Counter(family, name or instance, of("arm", ""), of("revision", ""), of("le", ""), of("length", ""))
 
 
 def _pod_name(labels: Mapping[str, str]) -> str:
-    return next((labels[label] for label in POD_LABELS if labels.get(label)), "")
+    for label in POD_LABELS:
+        if name := labels.get(label):
+            return name
+    return ""
 
 
 def _row(element: Mapping[str, Any]) -> _Row:
     labels = element["metric"]
     return _Row(
-        family=Family(labels["family"]),
-        span=Span(labels["span"]),
-        function=Function(labels["fn"]),
+        family=_FAMILIES[labels["family"]],
+        span=_SPANS[labels["span"]],
+        function=_FUNCTIONS[labels["fn"]],
         labels=labels,
         value=_number(element["value"][1], labels),
     )
 
 
 def _family(element: Mapping[str, Any]) -> Family:
-    return Family(element["metric"]["__name__"])
+    return _FAMILIES[element["metric"]["__name__"]]
 
 
 def _number(text: str, labels: Mapping[str, str]) -> float:
@@ -205,4 +207,4 @@ def present(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Family, str]]
     """Families that there are any series of, with `anything` or `model`, from the answer to a presence query."""
     for element in result:
         if float(element["value"][1]) > 0:
-            yield Family(element["metric"]["family"]), element["metric"]["of"]
+            yield _FAMILIES[element["metric"]["family"]], element["metric"]["of"]
