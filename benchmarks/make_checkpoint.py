@@ -36,11 +36,18 @@ class Shape:
     width: int = 256
     head_width: int = 64  # vLLM's CPU attention knows few widths, this one among them
     vocabulary: int = 2048
+    heads: int = 4
+    kv_heads: int = 2
+    global_kv_heads: int = 1
+    layer_types: tuple[str, ...] | None = None  # None: five sliding layers and a full one
+    window: int = 128
+    experts: int = 8
+    active_experts: int = 2
 
     @property
     def global_heads(self) -> dict[str, Any]:
         """Of the layers with full attention."""
-        return {"global_head_dim": 2 * self.head_width, "num_global_key_value_heads": 1}
+        return {"global_head_dim": 2 * self.head_width, "num_global_key_value_heads": self.global_kv_heads}
 
 
 EMPTY = Shape(
@@ -55,14 +62,15 @@ def make(folder: Path, shape: Shape = Shape()) -> None:
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.width,
         "intermediate_size": 2 * shape.width,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
+        "num_hidden_layers": len(shape.layer_types or range(6)),
+        "layer_types": None if shape.layer_types is None else list(shape.layer_types),
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_width,
-        "sliding_window": 128,
+        "sliding_window": shape.window,
         "max_position_embeddings": 4096,
-        "num_experts": 8,
-        "top_k_experts": 2,
+        "num_experts": shape.experts,
+        "top_k_experts": shape.active_experts,
         "moe_intermediate_size": shape.width // 2,
         "pad_token_id": 0,
         "eos_token_id": 1,
@@ -88,16 +96,16 @@ def make(folder: Path, shape: Shape = Shape()) -> None:
         )
     )
     model.float().save_pretrained(folder)
-    _tokenizer(shape.vocabulary).save_pretrained(folder)
+    tokenizer(shape.vocabulary).save_pretrained(folder)
     _rewrite(folder / "config.json", partial(_readable_by_all, shape))
     _rewrite(folder / "generation_config.json", _of_fixed_work)
 
 
-def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+def tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     """Byte-level BPE, trained on Python code that every installation has."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
         special_tokens=_SPECIAL,
@@ -105,10 +113,10 @@ def _tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     code = sorted(Path(transformers.__file__).parent.glob("models/gemma*/*.py"))[:20]
-    tokenizer.train_from_iterator((file.read_text(encoding="utf-8") for file in code), trainer)
+    made.train_from_iterator((file.read_text(encoding="utf-8") for file in code), trainer)
     names = ("pad_token", "eos_token", "bos_token", "unk_token")
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer, **dict(zip(names, _SPECIAL, strict=False))
+        tokenizer_object=made, **dict(zip(names, _SPECIAL, strict=False))
     )
 
 

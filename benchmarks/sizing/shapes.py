@@ -1,7 +1,7 @@
 """Small random checkpoints whose shapes differ in what takes memory."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,12 +10,20 @@ from typing import Any
 import torch
 from diffusion_worker.config import EngineKind
 from safetensors.torch import save_file
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
-from benchmarks.make_checkpoint import Shape, make, save_tokenizer
+from benchmarks.make_checkpoint import Shape, make, tokenizer
 
 _POSITIONS = 4096
 _MASK = 3
+_SLIDING, _FULL = "sliding_attention", "full_attention"
 
 
 @dataclass(frozen=True)
@@ -24,75 +32,57 @@ class Checkpoint:
 
     name: str
     about: str
-    kind: EngineKind
     save: Callable[[Path], None]
-    canvas: int
+    canvas: int = 64
+    kind: EngineKind = EngineKind.DIFFUSION
+    shortest_answer: int = 1  # tokens with which every kind of pass runs
 
 
-def _gemma3(folder: Path) -> None:
-    torch.manual_seed(0)
-    model = Gemma3ForCausalLM(
-        Gemma3TextConfig(
-            vocab_size=4096,
-            hidden_size=256,
-            intermediate_size=768,
-            num_hidden_layers=6,
-            layer_types=["sliding_attention"] * 5 + ["full_attention"],
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=64,
-            sliding_window=128,
-            max_position_embeddings=_POSITIONS,
-            eos_token_id=None,
-        )
-    )
-    _save(model, folder)
-
-
-def _llama(folder: Path) -> None:
-    torch.manual_seed(0)
-    config = LlamaConfig(**_dense(heads=4, kv_heads=4), eos_token_id=None)
-    _save(LlamaForCausalLM(config), folder)
-
-
-def _dense(*, heads: int, kv_heads: int) -> dict[str, Any]:
+def _dense(*, kv_heads: int) -> dict[str, Any]:
     return {
         "vocab_size": 4096,
         "hidden_size": 256,
         "intermediate_size": 768,
         "num_hidden_layers": 6,
-        "num_attention_heads": heads,
+        "num_attention_heads": 4,
         "num_key_value_heads": kv_heads,
         "max_position_embeddings": _POSITIONS,
+        "eos_token_id": None,
+        "bos_token_id": None,
     }
+
+
+def _llama(folder: Path) -> None:
+    _save(LlamaForCausalLM(LlamaConfig(**_dense(kv_heads=4))), folder)
+
+
+def _gemma3(folder: Path) -> None:
+    kinds = {"layer_types": [_SLIDING] * 5 + [_FULL], "sliding_window": 128, "head_dim": 64}
+    _save(Gemma3ForCausalLM(Gemma3TextConfig(**_dense(kv_heads=2), **kinds)), folder)
 
 
 def _save(model: Any, folder: Path) -> None:
     model.save_pretrained(folder)
-    save_tokenizer(folder, model.config.vocab_size)
+    tokenizer(model.config.vocab_size).save_pretrained(folder)
 
 
 _LLADA_NAMES = {
-    "self_attn.q_proj": "q_proj",
-    "self_attn.k_proj": "k_proj",
-    "self_attn.v_proj": "v_proj",
-    "self_attn.o_proj": "attn_out",
-    "mlp.gate_proj": "ff_proj",
-    "mlp.up_proj": "up_proj",
-    "mlp.down_proj": "ff_out",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ff_norm",
+    "model.layers.": "model.transformer.blocks.",
+    ".self_attn.o_proj.": ".attn_out.",
+    ".self_attn.": ".",
+    ".mlp.gate_proj.": ".ff_proj.",
+    ".mlp.up_proj.": ".up_proj.",
+    ".mlp.down_proj.": ".ff_out.",
+    ".input_layernorm.": ".attn_norm.",
+    ".post_attention_layernorm.": ".ff_norm.",
+    "model.embed_tokens.": "model.transformer.wte.",
+    "model.norm.": "model.transformer.ln_f.",
+    "lm_head.": "model.transformer.ff_out.",
 }
 
 
 def _llada(folder: Path) -> None:
-    """All heads have keys of their own."""
-    torch.manual_seed(0)
-    shape = _dense(heads=4, kv_heads=4)
-    weights = {}
-    for name, weight in LlamaForCausalLM(LlamaConfig(**shape)).state_dict().items():
-        _, *_, layer, part, kind = ("", "", *name.rsplit(".", 3)) if "layers" not in name else ("", *_parts(name))
-        weights[_llada_name(name, layer, part, kind)] = weight
+    shape = _dense(kv_heads=4)
     config = {
         "model_type": "llada",
         "architectures": ["LLaDAModelLM"],
@@ -107,4 +97,60 @@ def _llada(folder: Path) -> None:
         "mask_token_id": _MASK,
         "weight_tying": False,
     }
-    _save_mask_model(folder, config, weights)
+    _save_mask_model(folder, config, LlamaForCausalLM(LlamaConfig(**shape)), _LLADA_NAMES)
+    tokenizer(shape["vocab_size"]).save_pretrained(folder)
+
+
+def _dream(folder: Path) -> None:
+    shape = _dense(kv_heads=1)
+    fixed = {"model_type": "Dream", "architectures": ["DreamModel"], "hidden_act": "silu", "mask_token_id": _MASK}
+    _save_mask_model(folder, shape | fixed, Qwen2ForCausalLM(Qwen2Config(**shape)), {})
+    tokenizer(shape["vocab_size"]).backend_tokenizer.model.save(str(folder))
+
+
+def _save_mask_model(folder: Path, config: dict[str, Any], model: Any, names: Mapping[str, str]) -> None:
+    weights = {}
+    for ours, weight in model.state_dict().items():
+        theirs = ours
+        for old, new in names.items():
+            theirs = theirs.replace(old, new)
+        weights[theirs] = weight.clone()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _gemma(**shape: Any) -> Callable[[Path], None]:
+    return partial(make, shape=Shape(**shape))
+
+
+CHECKPOINTS = (
+    Checkpoint("mixed", "five sliding layers and a full one, 4/2 heads, 8 experts", _gemma()),
+    Checkpoint(
+        "full, MHA",
+        "four full layers in which each head has keys of its own",
+        _gemma(layer_types=(_FULL,) * 4, global_kv_heads=4),
+    ),
+    Checkpoint(
+        "sliding, many experts",
+        "sliding layers of 256 tokens, and 4 of 32 experts for each token",
+        _gemma(layer_types=(_SLIDING,) * 5 + (_FULL,), window=256, experts=32, active_experts=4, kv_heads=1),
+    ),
+    Checkpoint("large vocabulary", "16,384 tokens: logits are most of it", _gemma(vocabulary=16_384)),
+    Checkpoint("LLaDA", "mask model, each head has keys of its own", _llada, canvas=32, shortest_answer=32),
+    Checkpoint("Dream", "mask model, four heads share keys", _dream, canvas=32, shortest_answer=32),
+    Checkpoint(
+        "Gemma 3", "autoregressive, sliding and full", _gemma3, canvas=1, kind=EngineKind.AR, shortest_answer=2
+    ),
+    Checkpoint("Llama", "autoregressive, MHA", _llama, canvas=1, kind=EngineKind.AR, shortest_answer=2),
+)
+
+
+def prepare(checkpoint: Checkpoint, folder: Path) -> Path:
+    """Where it lies below `folder`; made if it is not there."""
+    path = folder / checkpoint.name.replace(", ", "-").replace(" ", "-").lower()
+    if not (path / "complete").exists():
+        torch.manual_seed(0)
+        checkpoint.save(path)
+        (path / "complete").touch()
+    return path

@@ -61,6 +61,7 @@ class WatchedRunner:
         self._runner = runner
         self._before_step = before_step
         self.tokenizer = runner.tokenizer
+        self.device = runner.device
         self.limits = runner.limits
         self.eos_token_ids = runner.eos_token_ids
         self.max_batch_size = runner.max_batch_size

@@ -2,8 +2,9 @@
 
 import pytest
 from diffusion_worker.engine.admission import admit_request
-from diffusion_worker.engine.masked_answer import HORIZON, MaskedAnswer, MaskedBlock
+from diffusion_worker.engine.masked_answer import MaskedAnswer, MaskedBlock
 from diffusion_worker.models.mask_diffusion import MaskModel
+from diffusion_worker.sizing.costs import MASK_HORIZON
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,9 +29,9 @@ def answer_to(
     [
         (10, 16, 10, 10),
         (40, 16, 16, 40),
-        (HORIZON + 100, 16, 16, HORIZON),
-        (10**6, HORIZON + 88, HORIZON + 88, HORIZON + 88),
-        (700, HORIZON + 88, HORIZON + 88, HORIZON + 88),
+        (MASK_HORIZON + 100, 16, 16, MASK_HORIZON),
+        (10**6, MASK_HORIZON + 88, MASK_HORIZON + 88, MASK_HORIZON + 88),
+        (700, MASK_HORIZON + 88, MASK_HORIZON + 88, MASK_HORIZON + 88),
     ],
 )
 def test_masks_are_shown_to_the_end_of_the_answer_or_to_the_horizon(

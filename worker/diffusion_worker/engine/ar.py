@@ -44,6 +44,7 @@ class ARRunner(BaseRunner):
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""
         self._slots.take(row)
+        self._slots.cache.expect_at_most(slot_of(row), len(row.prompt_token_ids) + row.max_tokens)
 
     def release(self, row: Row) -> None:
         """Take the row's slot back."""

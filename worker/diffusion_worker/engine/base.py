@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import Protocol
 
+import torch
+
 from diffusion_worker.config import SamplerConfig, SamplerName, SamplerSettings
 from diffusion_worker.engine.canvas_settings import canvas_settings
 from diffusion_worker.engine.runner import Limits
@@ -20,6 +22,7 @@ class ServedModel(Protocol):
     vocab_size: int
     max_sequence_length: int
     eos_token_ids: frozenset[int]
+    device: torch.device
 
 
 class BaseRunner:
@@ -34,6 +37,7 @@ class BaseRunner:
                 "lower limits.maxSequenceLength"
             )
         self.tokenizer = model.tokenizer
+        self.device = model.device
         self.eos_token_ids = model.eos_token_ids
         self.limits = Limits(vocab_size=model.vocab_size, max_sequence_length=max_sequence_length or of_model)
         self.max_batch_size = max_batch_size

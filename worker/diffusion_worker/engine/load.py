@@ -17,7 +17,18 @@ from diffusion_worker.models.mask_diffusion import is_mask_model, load_mask_mode
 
 
 def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> Engine:
-    """Load the checkpoint and start its engine. Blocks while it loads; raises CheckpointError when it cannot.
+    """Load the checkpoint and start its engine; as `load_runner`."""
+    return Engine(
+        load_runner(config),
+        batch_window_seconds=config.batch_window_seconds,
+        repetition_window=config.repetition_window,
+        score_share=config.score_share,
+        observer=observer,
+    )
+
+
+def load_runner(config: EngineConfig) -> Runner:
+    """Load the checkpoint. Blocks while it loads; raises CheckpointError when it cannot.
 
     Sets torch's thread count, which is one for the whole process.
     """
@@ -40,13 +51,7 @@ def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> En
                 max_batch_size=config.max_batch_size,
                 max_sequence_length=config.max_sequence_length,
             )
-    return Engine(
-        runner,
-        batch_window_seconds=config.batch_window_seconds,
-        repetition_window=config.repetition_window,
-        score_share=config.score_share,
-        observer=observer,
-    )
+    return runner
 
 
 def _limit(config: EngineConfig) -> FullAttentionLimit | None:

@@ -21,6 +21,7 @@ from diffusion_worker.samplers.capabilities import MASK_SAMPLERS
 from diffusion_worker.samplers.categorical import predict, sample
 from diffusion_worker.samplers.guidance import guide
 from diffusion_worker.samplers.quota import quota
+from diffusion_worker.sizing.costs import MASK_PASS_TOKENS, MASK_PREDICTIONS
 
 DEFAULTS = SamplerSettings(
     name=SamplerName.LOW_CONFIDENCE,
@@ -32,8 +33,6 @@ DEFAULTS = SamplerSettings(
 """The checkpoints say nothing about sampling: Dream's temperature, Fast-dLLM's threshold and block."""
 
 DEFAULT_BLOCK_LENGTH = 32
-_PASS_TOKENS = 8192  # of one pass: activations grow with them
-_SAMPLE_POSITIONS = 512  # whose logits are in memory at a time
 
 
 class MaskDiffusionRunner(CanvasRunner):
@@ -124,7 +123,7 @@ class MaskDiffusionRunner(CanvasRunner):
             at = batch.guidance_scale[batch.row_of] > 0
             unconditional[at] = self._hidden(batch, with_guidance, conditional=False)
         # In pieces: the logits of all masks of many rows would be larger than anything else in memory.
-        pieces = [slice(start, start + _SAMPLE_POSITIONS) for start in range(0, len(hidden), _SAMPLE_POSITIONS)]
+        pieces = [slice(start, start + MASK_PREDICTIONS) for start in range(0, len(hidden), MASK_PREDICTIONS)]
         predictions = [self._predict(batch, hidden[at], unconditional[at], at) for at in pieces]
         return Seen.of(batch.masked, torch.cat(predictions).cpu())
 
@@ -214,7 +213,7 @@ def _parts(rows: Iterable[int], *, tokens: Callable[[int], int]) -> Iterator[lis
     longest = 0
     for row in rows:
         longest = max(longest, tokens(row))
-        if part and longest * (len(part) + 1) > _PASS_TOKENS:
+        if part and longest * (len(part) + 1) > MASK_PASS_TOKENS:
             yield part
             part, longest = [], tokens(row)
         part.append(row)

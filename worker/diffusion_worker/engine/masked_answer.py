@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from diffusion_worker.engine.row import Row
 from diffusion_worker.models.mask_diffusion import BlockCache, MaskedSequence
-
-HORIZON = 512  # tokens of the answer that a pass sees after what is committed, unless the block alone is longer
+from diffusion_worker.sizing.costs import MASK_HORIZON
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class MaskedAnswer:
         prompt = self.row.prompt_token_ids
         start = len(prompt) + len(self.committed)
         end = start + len(self.block.token_ids)
-        visible = min(self.row.max_tokens - len(self.committed), max(HORIZON, self.block_length))
+        visible = min(self.row.max_tokens - len(self.committed), max(MASK_HORIZON, self.block_length))
         return MaskedSequence(
             token_ids=[
                 *(prompt if conditional else [self.mask_token_id] * len(prompt)),

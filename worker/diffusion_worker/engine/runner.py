@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import torch
+
 from diffusion_worker.engine.observer import Pass
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.scorer import Scorer
@@ -63,6 +65,7 @@ class StepResult:
 class Runner(Protocol):
     """Runs steps for rows that hold a slot of its cache."""
 
+    device: torch.device
     tokenizer: Tokenizer
     limits: Limits
     eos_token_ids: frozenset[int]

@@ -61,15 +61,15 @@ def prefill_chunks(rows: Iterable[Row], *, step_tokens: int, padded: bool = Fals
     """The tokens that enter the cache in this step, in the order of the slots.
 
     `step_tokens` are what a row that runs has in a step: a canvas, or 1. What is no longer goes in at once. Longer
-    prompts go in chunks, those that came first before others: together as many tokens as the rows that run have, or one
-    chunk, so that they do not hold these up for long; `PREFILL_ROWS` chunks with no row to hold up. `padded`: the pass over
+    prompts go in chunks, those that came first before others: together as many tokens as the rows that run have, without
+    those that they commit, or one chunk, so that they do not hold these up for long; `PREFILL_ROWS` chunks with no row to hold up. `padded`: the pass over
     the long ones is a rectangle, whose padding counts.
     """
     rows = list(rows)
     long = sorted((row for row in rows if len(row.pending) > step_tokens), key=lambda row: row.arrived)
-    running_tokens = (len(rows) - len(long)) * step_tokens
-    budget = max(PREFILL_CHUNK, running_tokens) if running_tokens else PREFILL_CHUNK * PREFILL_ROWS
     chunks = [(row, list(row.pending)) for row in rows if 0 < len(row.pending) <= step_tokens]
+    left = (len(rows) - len(long)) * step_tokens - sum(len(chunk) for _, chunk in chunks)
+    budget = max(PREFILL_CHUNK, left) if len(rows) > len(long) else PREFILL_CHUNK * PREFILL_ROWS
     taken, longest = 0, 0
     for count, row in enumerate(long, start=1):
         room = budget // count if padded else budget - taken

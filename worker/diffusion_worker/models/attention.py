@@ -11,7 +11,8 @@ from functools import lru_cache
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from diffusion_worker.models.row_cache import KEY_MULTIPLE, LayerStorage, Reach, RowCache, rounded_up
+from diffusion_worker.models.row_cache import LayerStorage, Reach, RowCache
+from diffusion_worker.sizing.cache import KEY_MULTIPLE, rounded_up
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class _Sight:
     hidden_until: int  # stored tokens before this index are hidden,
     first_stays: bool  # except the very first
     read_end: int
-    mask: torch.Tensor | None  # [Q or 1, K], 0 or -inf
+    mask: torch.Tensor | None  # [Q, K] bool, or [1, K], 0 or -inf
     is_causal: bool
 
 
@@ -164,11 +165,11 @@ def _padding_mask(keys: int, padded: int, dtype: torch.dtype) -> torch.Tensor | 
 
 
 def _causal_mask(reach: Reach, dropped: int, length: int, count: int, like: RowCache) -> torch.Tensor:
-    """0 where a new token sees a stored one, else -inf: [Q, K]."""
+    """Whether a new token sees a stored one: bool [Q, K]."""
     query = torch.arange(length, length + count, device=like.device)[:, None]
     index = torch.arange(length + count - dropped, device=like.device)
     position = torch.where(index < reach.sink, index, index + dropped)
     sees = position <= query
     if reach.past is not None:
         sees &= (position >= query - reach.past) | (position < reach.sink)
-    return torch.zeros(sees.shape, dtype=like.dtype, device=like.device).masked_fill_(~sees, -torch.inf)
+    return sees

@@ -2,7 +2,8 @@
 
 Rows take the slots 0 … n-1 without holes, so that a pass over all rows sees a view of the storage, not a copy. Slots
 are padded on the right up to the longest row; masks hide the padding. The storage grows with the number of rows and
-with the longest of them, and goes when the last row ends. Diffusion models have a cache of their own: `row_cache`.
+with the longest of them, and goes when the last row ends. It never has more slots than rows, or more tokens in each than
+the longest row may get, at the moment when it grows: so it stays within what these rows were admitted for. Diffusion models have a cache of their own: `row_cache`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from transformers.cache_utils import Cache
 
-_GRANULARITY = 128  # tokens; the storage grows at least to a multiple of this, and at least by half
+from diffusion_worker.sizing.cache import PADDED_GRANULARITY, rounded_up
 
 
 @dataclass
@@ -29,6 +30,7 @@ class KVCache:
     rows: int = 0
     peak_nbytes: int = 0  # the most bytes held at once
     _layers: list[_LayerStorage] = field(default_factory=list)
+    _most: list[int] = field(default_factory=list)  # tokens that the row in each slot may get
 
     @property
     def nbytes(self) -> int:
@@ -40,12 +42,19 @@ class KVCache:
         if self.rows == self.max_rows:
             raise RuntimeError(f"all {self.max_rows} slots of the cache are taken")
         self.rows += 1
+        self._most.append(self.max_length)
         return self.rows - 1
+
+    def expect_at_most(self, slot: int, tokens: int) -> None:
+        """Say how many tokens the row in a slot may get; else it is `max_length`."""
+        self._most[slot] = tokens
 
     @torch.inference_mode()
     def free_slot(self, slot: int) -> int | None:
         """Give a slot back. The last row moves into the hole: the slot it had is returned, None when nothing moved."""
         last = self.rows - 1
+        self._most[slot] = self._most[last]
+        self._most.pop()
         if last == 0:
             self._layers.clear()
         for layer in self._layers:
@@ -74,13 +83,11 @@ class KVCache:
         layer = self._layers[index]
         slots, _, capacity, _ = layer.keys.shape
         if self.rows > slots or length > capacity:
-            if self.rows > slots:
-                slots = min(max(self.rows, 2 * slots), self.max_rows)
             if length > capacity:
-                wanted = max(length, capacity + capacity // 2)
-                wanted = -(-wanted // _GRANULARITY) * _GRANULARITY
-                capacity = min(wanted, max(self.max_length, length))
-            layer.keys, layer.values = (_grown(old, slots, capacity) for old in (layer.keys, layer.values))
+                capacity = rounded_up(max(length, capacity + capacity // 2), PADDED_GRANULARITY)
+            capacity = min(capacity, max(length, *self._most))
+            layer.keys = _grown(layer.keys, self.rows, capacity)  # one by one: there need not be room for all of both
+            layer.values = _grown(layer.values, self.rows, capacity)
             self.peak_nbytes = max(self.peak_nbytes, self.nbytes)
         return layer
 
@@ -133,7 +140,9 @@ class CacheView(Cache):
 
 
 def _grown(old: torch.Tensor, slots: int, capacity: int) -> torch.Tensor:
-    old_slots, heads, length, width = old.shape
+    """With other numbers of slots and tokens; what does not fit is of no row."""
+    _, heads, _, width = old.shape
     grown = old.new_zeros(slots, heads, capacity, width)
-    grown[:old_slots, :, :length] = old
+    kept = old[:slots, :, :capacity]
+    grown[: kept.shape[0], :, : kept.shape[2]] = kept
     return grown

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from diffusion_worker.models.row_cache import rounded_up
+from diffusion_worker.sizing.cache import rounded_up
 
 _Module = TypeVar("_Module")
 _ALIGNMENT = 64  # bytes; what torch's own allocator gives

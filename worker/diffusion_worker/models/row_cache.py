@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-KEY_MULTIPLE = 16  # a pass may read up to the next multiple of this, behind what it has written
-_GRANULARITY = 64  # tokens; storage grows in multiples of this
+from diffusion_worker.sizing.cache import GRANULARITY, KEY_MULTIPLE, rounded_up
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class RowCache:
 
     def _capacity(self, reach: Reach, needed: int) -> int:
         """Multiples of the granularity, but not more than a reach and a canvas, as long as that is enough."""
-        rounded = rounded_up(needed, _GRANULARITY)
+        rounded = rounded_up(needed, GRANULARITY)
         if reach.past is None:
             return rounded
         most = max(needed, reach.sink + reach.past + self.canvas_length)
@@ -166,8 +165,3 @@ class RowCache:
     def _empty(self, shape: LayerShape, capacity: int) -> torch.Tensor:
         """Zeros: what is masked must still be a number, because 0 · NaN is NaN."""
         return torch.zeros(2, shape.heads, capacity, shape.width, dtype=self.dtype, device=self.device)
-
-
-def rounded_up(number: int, multiple: int) -> int:
-    """The next multiple that is not below `number`."""
-    return -(-number // multiple) * multiple

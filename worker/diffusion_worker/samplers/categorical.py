@@ -1,7 +1,8 @@
 """Drawing tokens from predicted distributions, with random numbers that are given.
 
 A vocabulary is large, so this is work for the memory as much as for the processor: each function goes through [B, C, V]
-in tiles that stay in a core's cache, in as few passes as it can, and keeps one buffer of that size alive.
+in tiles, in as few passes as it can, and keeps one buffer of that size alive. On a CPU tiles stay in a core's cache; on
+a GPU they keep temporaries small, which would else be as large as all logits.
 """
 
 from collections.abc import Sequence
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 import torch
 
 from diffusion_worker.samplers.randomness import another
+from diffusion_worker.sizing.costs import CPU_NUCLEUS_TILE, CPU_TILE, GPU_TILE
 
 MIN_TEMPERATURE = 1e-4  # below it logits / temperature may overflow, and the draw is the most likely token anyway
-_TILE = 1 << 17  # numbers; with a temporary of the same size they stay in a core's second-level cache
 _BLOCK = 64  # tokens; `draw` finds the block of the vocabulary first, then the token in it
 _TRIES = 8  # draws before a nucleus is computed in full
 # A token e^50 times less likely than the likeliest counts as impossible: no float32 number in [0, 1) would draw it. More
@@ -39,7 +40,7 @@ def predict(logits: torch.Tensor, temperature: torch.Tensor) -> Prediction:
     temperatures = temperature.to(torch.float32).repeat_interleave(C)[:, None]
     argmax = torch.empty(B * C, dtype=torch.int64, device=logits.device)
     entropy = torch.empty(B * C, dtype=torch.float32, device=logits.device)
-    for tile in _tiles(probs):
+    for tile in _tiles(probs, on_cpu=CPU_TILE):
         x = probs[tile].div_(temperatures[tile])
         best, argmax[tile] = x.max(dim=-1)  # far faster than argmax on a CPU
         x = x.sub_(best[:, None]).clamp_(min=_LEAST_LOG)
@@ -81,7 +82,10 @@ def sample(prediction: Prediction, *, u: torch.Tensor, top_p: torch.Tensor, gree
     """Tokens [B, C] from a prediction: the most likely for rows in `greedy` [B], else drawn at `u` within `top_p` [B]."""
     tokens = torch.where(greedy[:, None], prediction.argmax, draw(prediction.probs, u))
     for row in torch.nonzero((top_p < 1) & ~greedy, as_tuple=True)[0].tolist():
-        tokens[row] = _within_nucleus(tokens[row], prediction.probs[row], u[row], top_p[row])
+        for tile in _tiles(prediction.probs[row], on_cpu=CPU_NUCLEUS_TILE):
+            tokens[row, tile] = _within_nucleus(
+                tokens[row, tile], prediction.probs[row, tile], u[row, tile], top_p[row]
+            )
     return tokens
 
 
@@ -101,7 +105,9 @@ def _within_nucleus(tokens: torch.Tensor, probs: torch.Tensor, u: torch.Tensor, 
         again = draw(left, u[position])
         tokens = tokens.index_put((position,), again)
         outside = outside.index_put((position,), _mass_before(left, again) >= top_p)
-    return torch.where(outside, draw(nucleus(probs, top_p.expand(len(probs))), another(u)), tokens)
+    position = outside.nonzero(as_tuple=True)[0]
+    within = nucleus(probs[position], top_p.expand(len(position)))
+    return tokens.index_put((position,), draw(within, another(u)[position]))
 
 
 def _mass_before(probs: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -127,7 +133,7 @@ def _invert(probs: torch.Tensor, u: torch.Tensor) -> tuple[torch.Tensor, torch.T
     return index.squeeze(-1), ((at - start) / (end - start)).squeeze(-1)
 
 
-def _tiles(x: torch.Tensor) -> Sequence[slice]:
-    """Rows of [N, V] in pieces that stay in the cache; all at once on a GPU, whose memory is as fast as it gets."""
-    rows = len(x) if x.device.type != "cpu" else max(1, _TILE // x.shape[1])
+def _tiles(x: torch.Tensor, *, on_cpu: int) -> Sequence[slice]:
+    """Rows of [N, V] in pieces of so many numbers; on a GPU of as many as keep its memory busy, and no more."""
+    rows = max(1, (on_cpu if x.device.type == "cpu" else GPU_TILE) // x.shape[1])
     return [slice(start, start + rows) for start in range(0, len(x), rows)]

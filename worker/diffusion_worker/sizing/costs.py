@@ -3,12 +3,22 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from diffusion_worker.inspect.facts import Family
+
 _MIB = 1024**2
 # Python, torch and Triton of an idle worker with a model of 1 MB on a CPU: 626 MiB of proportional set size, 436 of
 # them anonymous memory, 190 of libraries' files (three processes, Triton 2.51, torch 2.13). The rest: malloc's arenas.
 CPU_PROCESS_BYTES = 768 * _MIB
 PREFILL_CHUNK = 512  # tokens of one row's prompt in one pass; a longer one lets the others step in between
 PREFILL_ROWS = 4  # so many chunks in one pass when no row runs: more would take memory, and no less time
+SCORED_TOKENS = 512  # of all texts that are scored together, in one pass
+SCORED_LOGITS = 2**26  # numbers: 256 MiB in float32
+MASK_PASS_TOKENS = 8192  # of one pass of a mask model, padding included
+MASK_PREDICTIONS = 512  # positions whose logits are in memory at a time
+MASK_HORIZON = 512  # tokens of the answer that a mask model's pass sees, unless the block alone is longer
+CPU_TILE = 1 << 17  # numbers that a sampler works on at a time: what stays in a core's second-level cache
+CPU_NUCLEUS_TILE = 1 << 18
+GPU_TILE = 1 << 24  # 64 MiB in float32: large enough that no kernel waits for its launch
 
 
 class Arm(StrEnum):
@@ -25,69 +35,64 @@ class Device(StrEnum):
     CPU = "cpu"
 
 
+class Layers(StrEnum):
+    """Whose layers a pass goes through."""
+
+    PACKED = "packed"  # ours: no row is padded, and each attends alone (models/attention.py)
+    PADDED = "padded"  # transformers': a rectangle of rows × tokens (models/ar.py)
+    WHOLE = "whole"  # transformers' too, over whole sequences and then over blocks (models/mask_diffusion)
+
+
 @dataclass(frozen=True, kw_only=True)
 class EngineCosts:
     """Habits of an engine on a device. Copies are float32 tensors [B, C, V], with C = 1 for the AR engine."""
 
-    # Logits become probabilities in place, beside their logarithms; on a CPU in tiles (samplers/categorical.py, predict).
-    predict_copies: float
-    # Both branches' logits, and the terms of their sum, when all rows have guidance. Measured: 5.0.
-    guidance_copies: float = 5
-    # Top-p of one row, beside the probabilities of all: sorted, their order in 64 bits, sums, masks (nucleus).
-    nucleus_copies: float = 7.25
-    # Soft embeddings [B, C, d]: those of all slots, and those that a step makes (engine/canvas.py).
-    soft_embedding_copies: int = 2
+    layers: Layers
+    # Of all rows' logits while they become probabilities: in place, in tiles (samplers/categorical.py, predict).
+    predict_copies: float = 1
+    # Temporaries of a tile beside them: exponentials, and their products with the logarithms.
+    predict_tiles: int = 2
+    # Top-p of a tile: its probabilities, sorted, their order in 64 bits, sums, masks (nucleus).
+    nucleus_tiles: float = 8.25
+    tile: int = GPU_TILE  # numbers
+    nucleus_tile: int = GPU_TILE
+    # Soft embeddings [B, C, d]: those of all slots (engine/canvas.py), those of a step, and the rows they are made of.
+    soft_embedding_copies: int = 3
     # Sliding layers drop the tokens that no later query sees (models/row_cache.py; models/cache.py keeps them).
     sliding_layers_drop: bool
-    # The canvas has its place in the cache, behind the committed tokens (models/row_cache.py).
-    canvas_in_cache: bool
-    # Storage grows in multiples of this many tokens.
-    granularity: int = 64
-    # Tokens of one row that enter the cache in one pass (engine/slots.py, PREFILL_CHUNK).
-    prefill_chunk: int = 512
-    # Attention goes row by row (models/attention.py); else over all rows, padded, with keys and values repeated to the
-    # number of query heads, as transformers 5.24 does it under a mask (integrations/sdpa_attention.py).
-    rows_attend_alone: bool
     # Attention writes its scores down: under a mask, or with heads wider than 256, torch has no fused kernel for rows whose
     # heads share keys. On a CPU it has.
-    writes_scores: bool
-    # Heads are normed and rotated in float32 (models/gemma_layer.py).
-    float32_heads: bool
-    # The encoder of images stays in memory.
+    writes_scores: bool = False
+    # Feed-forward parts have a buffer for gelu(gate) beside gate and up; on a CPU in float32 it is a tile.
+    gelu_buffer: bool = True
+    # Encoders of images stay in memory.
     keeps_vision: bool
     # Taken before any tensor: the context of CUDA, torch's kernels, workspaces of cuBLAS; on CPU Python, torch and Triton.
-    context_bytes: int
+    context_bytes: int = 1024 * _MIB
     # Of all that is not weights: what the allocator cannot use because pieces are of the wrong size.
     fragmentation: float = 0.05
 
 
 _GPU = {
-    Arm.DIFFUSION: EngineCosts(
-        predict_copies=2,
-        sliding_layers_drop=True,
-        canvas_in_cache=True,
-        rows_attend_alone=True,
-        writes_scores=True,
-        float32_heads=True,
-        keeps_vision=False,
-        context_bytes=1024 * _MIB,
-    ),
-    Arm.AR: EngineCosts(
-        predict_copies=2,
-        sliding_layers_drop=False,
-        canvas_in_cache=False,
-        rows_attend_alone=False,
-        writes_scores=False,
-        float32_heads=False,
-        keeps_vision=True,
-        context_bytes=1024 * _MIB,
-    ),
+    Layers.PACKED: EngineCosts(layers=Layers.PACKED, sliding_layers_drop=True, writes_scores=True, keeps_vision=False),
+    # One copy for the logits, one of them as they were for log-probabilities, one for the sum of their exponentials.
+    Layers.PADDED: EngineCosts(layers=Layers.PADDED, predict_copies=3, sliding_layers_drop=False, keeps_vision=True),
+    # The same three: here the copy is what the probabilities are made of.
+    Layers.WHOLE: EngineCosts(layers=Layers.WHOLE, predict_copies=3, sliding_layers_drop=False, keeps_vision=True),
 }
 
 
-def engine_costs(arm: Arm, device: Device) -> EngineCosts:
-    """The habits of our engine for `arm` on `device`."""
-    costs = _GPU[arm]
+def engine_costs(arm: Arm, device: Device, family: Family = Family.BLOCK_DIFFUSION) -> EngineCosts:
+    """The habits of our engine for `arm` of a model of `family` on `device`."""
+    of_diffusion = Layers.WHOLE if family is Family.MASKED_DIFFUSION else Layers.PACKED
+    costs = _GPU[Layers.PADDED if arm is Arm.AR else of_diffusion]
     if device is Device.CPU:
-        return replace(costs, predict_copies=1, writes_scores=False, context_bytes=CPU_PROCESS_BYTES)
+        return replace(
+            costs,
+            writes_scores=False,
+            gelu_buffer=False,
+            tile=CPU_TILE,
+            nucleus_tile=CPU_NUCLEUS_TILE,
+            context_bytes=CPU_PROCESS_BYTES,
+        )
     return costs

@@ -1,36 +1,29 @@
 """Bytes that one workload takes on each GPU, by kind.
 
-Shapes are those of one pass: B rows, C canvas tokens of each (1 when autoregressive), T tokens of each in the cache,
-V vocabulary, d hidden size. Nothing here looks at a budget.
+Shapes are those of one pass: B rows, C canvas tokens of each (1 when autoregressive), V vocabulary, d hidden size. Nothing
+here looks at a budget.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from math import ceil
 
 from diffusion_worker.config import PlannedBytes
-from diffusion_worker.inspect.facts import LayerGroup, LayerKind, ModelFacts
+from diffusion_worker.inspect.facts import ModelFacts
 
-from .costs import EngineCosts
-from .dtypes import Dtype, weight_bytes
-
-_FLOAT32 = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload:
-    """Rows of equal length that run together."""
-
-    rows: int
-    tokens: int  # prompt and answer of one row
-    canvas: int  # 1 for an autoregressive model
-    guidance: bool
-    dtype: Dtype
-    gpus: int
-
-    @property
-    def branches(self) -> int:
-        """Canvases that each row has in a pass: guidance adds the one that does not see the prompt, over the same cache."""
-        return 2 if self.guidance else 1
+from .activations import FLOAT32, Pass, packed, padded
+from .cache import computed_again, kv_bytes, token_bytes
+from .costs import (
+    MASK_PASS_TOKENS,
+    MASK_PREDICTIONS,
+    PREFILL_CHUNK,
+    PREFILL_ROWS,
+    SCORED_LOGITS,
+    SCORED_TOKENS,
+    EngineCosts,
+    Layers,
+)
+from .dtypes import weight_bytes
+from .workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,30 +53,14 @@ class Footprint:
         return PlannedBytes(weights=self.weights, kv=self.kv, step=self.step, reserve=self.reserve)
 
 
-@dataclass(frozen=True)
-class _Pass:
-    """A forward pass over `queries` tokens of each of `rows`."""
-
-    rows: int
-    queries: int
-
-    @property
-    def positions(self) -> int:
-        return self.rows * self.queries
-
-
 def footprint(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Footprint:
     """What `load` takes on each GPU."""
     kv = load.rows * kv_bytes(facts, load, engine)
     logits = _logits(facts, load, engine)
     self_conditioning = _self_conditioning(facts, load, engine)
-    # A denoising pass holds logits, a prefill pass does not, and they never run at the same time. But a prefill pass has
-    # longer chunks than canvases are, which lie behind what a sliding layer keeps.
-    denoise = _activations(facts, load, engine, _Pass(load.rows * load.branches, load.canvas))
-    chunk = min(engine.prefill_chunk, load.tokens)
-    longer = load.rows * kv_bytes(facts, load, engine, new=max(chunk, load.canvas)) - kv
-    prefill = longer + _activations(facts, load, engine, _Pass(load.rows, chunk))
-    activations = max(denoise, prefill - logits)
+    # Logits and a layer's tensors are never in memory together: what counts is the larger of the two.
+    layers = _layers(facts, load, engine)
+    activations = max(_beside_the_logits(facts, load), layers - logits)
     working = kv + logits + self_conditioning + activations
     return Footprint(
         weights=weight_bytes(facts, load.dtype, gpus=load.gpus, keeps_vision=engine.keeps_vision),
@@ -95,94 +72,106 @@ def footprint(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Footpri
     )
 
 
-def kv_bytes(facts: ModelFacts, load: Workload, engine: EngineCosts, *, new: int | None = None) -> int:
-    """Keys and values of one row on each GPU, with room for `new` tokens of a pass; None: for a canvas.
-
-    A GPU holds whole heads; with more GPUs than heads they are repeated.
-    """
-    return sum(
-        group.kv_layers
-        * _kept(group, load, engine, new or load.canvas)
-        * 2
-        * ceil(group.kv_heads / load.gpus)
-        * group.head_dim
-        * load.dtype.element_bytes
-        for group in facts.layers
-    )
-
-
-def _kept(group: LayerGroup, load: Workload, engine: EngineCosts, new: int) -> int:
-    """Tokens in a layer's cache: all and the canvas, or those that the next token sees and the `new` ones of a pass."""
-    longest = load.tokens
-    if engine.canvas_in_cache:
-        longest = ceil((load.tokens + load.canvas) / engine.granularity) * engine.granularity
-    if group.kind is LayerKind.FULL or group.window is None or not engine.sliding_layers_drop:
-        return longest
-    return min(longest, group.window - 1 + new)
-
-
 def _logits(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
-    """At the worst of four moments, none of which is at the same time as another."""
+    """At the worst of the moments from the head to the tokens."""
+    vocabulary = facts.vocab_size
+    positions = load.rows * load.canvas
+    if engine.layers is Layers.WHOLE:
+        positions = min(positions, MASK_PREDICTIONS)
+    numbers = positions * vocabulary
+    branches = load.branches if engine.layers is Layers.PACKED else 1
     # The head's product is in the type of the weights; its float32 copy is made beside it.
     element = load.dtype.element_bytes
-    from_the_head = load.branches * (1 if element == _FLOAT32 else 1 + element / _FLOAT32)
-    copies = max(from_the_head, engine.predict_copies, engine.guidance_copies if load.guidance else 0)
-    with_nucleus = load.rows + engine.nucleus_copies
-    one_row = load.canvas * facts.vocab_size * _FLOAT32
-    return ceil(one_row * max(load.rows * copies, with_nucleus))
+    from_the_head = numbers * branches * (1 if element == FLOAT32 else 1 + element / FLOAT32)
+    kept = numbers * max(branches, engine.predict_copies)
+    tile = min(numbers, max(vocabulary, engine.tile))
+    nucleus_tile = min(load.canvas * vocabulary, max(vocabulary, engine.nucleus_tile)) if load.top_p else 0
+    sampled = kept + max(engine.predict_tiles * tile, engine.nucleus_tiles * nucleus_tile)
+    scored = 0
+    if engine.layers is Layers.PADDED:  # log-likelihoods of texts: logits, and the sum of their exponentials
+        scored = 2 * min(SCORED_TOKENS, max(1, SCORED_LOGITS // vocabulary)) * vocabulary
+    return ceil(FLOAT32 * max(from_the_head, sampled, scored))
+
+
+def _beside_the_logits(facts: ModelFacts, load: Workload) -> int:
+    """Hidden states before and after the last norm."""
+    return 2 * load.rows * load.branches * load.canvas * facts.hidden_size * load.dtype.element_bytes
 
 
 def _self_conditioning(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
-    if not facts.self_conditioning or load.canvas == 1:
+    if not facts.self_conditioning or load.canvas == 1 or engine.layers is not Layers.PACKED:
         return 0
     soft_embedding = load.rows * load.canvas * facts.hidden_size * load.dtype.element_bytes
-    return soft_embedding * engine.soft_embedding_copies
+    return soft_embedding * (engine.soft_embedding_copies + load.branches - 1)
 
 
-def _activations(facts: ModelFacts, load: Workload, engine: EngineCosts, run: _Pass) -> int:
-    """What one layer of a pass needs, at the worst of its parts; layers follow each other in the same memory.
+def _layers(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
+    """Most that the layers of any pass need, keys and values of other kinds than between passes included."""
+    match engine.layers:
+        case Layers.PACKED:
+            return max(_prefill(facts, load, engine), _denoise(facts, load, engine))
+        case Layers.PADDED:
+            return _autoregressive(facts, load)
+        case Layers.WHOLE:
+            return _whole(facts, load)
 
-    Beside each part stand the residual and the part's input; beside the feed-forward parts also the direction of their
-    norms in float32, and the output of the one that was first.
+
+def _denoise(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
+    rows = load.rows * load.branches
+    run = Pass(rows=rows, queries=load.canvas, positions=rows * load.canvas, is_causal=False)
+    return packed(facts, load, engine, run)
+
+
+def _prefill(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
+    """The larger of two kinds of passes over prompts (engine/slots.py).
+
+    When no row runs, a pass reads chunks of some rows, which are all that have keys yet. Beside rows that run, which may
+    all commit a canvas, it reads less, but all rows have theirs. Chunks are longer than canvases, and lie behind what a
+    sliding layer keeps.
     """
-    element = load.dtype.element_bytes
-    state = run.positions * facts.hidden_size
-    attention = 2 * state * element + max(_attention(group, facts, load, engine, run) for group in facts.layers)
-    # Gate and up, the gate's activation, and their product.
-    dense = run.positions * 4 * ceil(facts.intermediate_size / load.gpus) * element
-    norm = state * (2 * element + 3 * _FLOAT32)
+    kv = kv_bytes(facts, load, engine)
+    prompt = max(1, load.tokens - 1)
+    at_first = []
+    for begin in range(0, prompt, PREFILL_CHUNK):
+        chunk = min(PREFILL_CHUNK, prompt - begin)
+        positions = min(load.rows * chunk, PREFILL_ROWS * PREFILL_CHUNK)
+        reading = ceil(positions / chunk)
+        read = replace(load, tokens=begin + chunk, canvas=1)
+        run = Pass(rows=reading, queries=chunk, positions=positions, is_causal=True)
+        taken = reading * kv_bytes(facts, read, engine, new=chunk) - load.rows * kv
+        at_first.append(taken + packed(facts, read, engine, run))
+    if load.rows == 1:
+        return max(at_first)
+    chunk = min(PREFILL_CHUNK, prompt)
+    others = (load.rows - 1) * load.canvas
+    reading = min(load.rows - 1, ceil(max(PREFILL_CHUNK, others) / chunk))
+    beside = Pass(rows=load.rows, queries=chunk, positions=others + min(PREFILL_CHUNK, reading * chunk), is_causal=True)
+    longer = max(0, kv_bytes(facts, load, engine, new=chunk) - kv)
+    return max(*at_first, reading * longer + packed(facts, load, engine, beside))
+
+
+def _autoregressive(facts: ModelFacts, load: Workload) -> int:
+    """The larger of a pass over prompts and one token of every row; and the cache grows tensor by tensor."""
+    chunk = min(PREFILL_CHUNK, load.tokens)
+    reading = min(load.rows, PREFILL_ROWS)
+    prefill = Pass(rows=reading, queries=chunk, positions=reading * chunk, is_causal=True)
+    decode = Pass(rows=load.rows, queries=1, positions=load.rows, is_causal=True)
+    grown = max(load.rows * load.tokens * token_bytes(group, load) // 2 for group in facts.layers)
     return max(
-        attention,
-        norm,
-        state * (2 * element + _FLOAT32) + dense,
-        state * (3 * element + _FLOAT32) + _experts(facts, load, run.positions),
+        grown,
+        *(padded(facts, load, run, keys=load.tokens, joined=run.rows < load.rows) for run in (prefill, decode)),
     )
 
 
-def _attention(group: LayerGroup, facts: ModelFacts, load: Workload, engine: EngineCosts, run: _Pass) -> int:
-    element = load.dtype.element_bytes
-    heads, kv_heads = ceil(group.heads / load.gpus), ceil(group.kv_heads / load.gpus)
-    shares_projection = facts.shared_kv_projection and group.kind is LayerKind.FULL
-    # Queries, keys and values: as projected, and in float32 their direction, norm and rotation; else rotated only.
-    of_head = element + 3 * _FLOAT32 if engine.float32_heads else 2 * element
-    projected = run.positions * (heads + (1 if shares_projection else 2) * kv_heads) * group.head_dim * of_head
-    gathered = 2 * run.positions * heads * group.head_dim * element
-    rows = 1 if engine.rows_attend_alone else run.rows
-    keys = rows * _kept(group, load, engine, run.queries)
-    repeated = 2 * keys * heads * group.head_dim * element if heads > kv_heads else 0
-    scores = keys * run.queries * heads * (element + _FLOAT32) if engine.writes_scores else 0
-    mask = keys * run.queries * (1 + element)  # bool, and as what is added to the scores
-    joined = 0
-    if not engine.rows_attend_alone:  # rows whose slots have holes between them are copied
-        joined = 2 * keys * kv_heads * group.head_dim * element
-    return projected + gathered + repeated + joined + max(scores, mask)
+def _whole(facts: ModelFacts, load: Workload) -> int:
+    """The larger of a pass over whole sequences and one over blocks, as many rows at once as a pass may have tokens."""
 
+    def run(queries: int) -> Pass:
+        rows = min(load.rows, max(1, MASK_PASS_TOKENS // queries))
+        return Pass(rows=rows, queries=queries, positions=rows * queries, is_causal=False)
 
-def _experts(facts: ModelFacts, load: Workload, positions: int) -> int:
-    """Tokens are copied to each of their experts, and what comes out is put back in order (models/layers.py)."""
-    experts = facts.experts
-    if experts is None:
-        return 0
-    d, width = facts.hidden_size, ceil(experts.intermediate_size / load.gpus)
-    numbers = max(d + 2 * width, 4 * width, width + 2 * d)  # at the first product, at the activation, at the end
-    return positions * experts.active * numbers * load.dtype.element_bytes
+    first, later = run(load.tokens), run(computed_again(load))
+    return max(
+        padded(facts, load, first, keys=load.tokens, joined=False),
+        padded(facts, load, later, keys=load.tokens, joined=True),
+    )

@@ -1,0 +1,133 @@
+"""What a pass needs beside weights, keys, values and logits: one layer's tensors, as layers follow each other in the same memory.
+
+Terms are bytes for each token of the pass, in the order in which a layer makes and drops them. d is the hidden size, e the
+bytes of a number, I the width of the feed-forward part, H D the width of all heads.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+from diffusion_worker.inspect.facts import LayerGroup, LayerKind, ModelFacts
+
+from .cache import kept, token_bytes
+from .costs import EngineCosts
+from .workload import Workload
+
+FLOAT32 = 4
+_INT64 = 8
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A forward pass over `positions` tokens, padding included, up to `queries` of each of `rows`."""
+
+    rows: int
+    queries: int
+    positions: int
+    is_causal: bool  # and has a mask for each row
+
+
+def packed(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) -> int:
+    """Of our own layers (models/gemma_layer.py). Norms and rotations are in float32; see there for what lives how long."""
+    e, d = load.dtype.element_bytes, facts.hidden_size
+    halves = 0 if e == FLOAT32 else e  # a second copy in 16 bits of what is computed in float32
+    gelu = 1 if engine.gelu_buffer or e != FLOAT32 else 0
+    width = ceil(facts.intermediate_size / load.gpus)
+    norm = d * (e + 2 * FLOAT32 + halves)
+    dense = d * (2 * e + FLOAT32) + width * (3 + gelu) * e
+    of_token = max(
+        norm,
+        dense,
+        d * (3 * e + FLOAT32) + _experts(facts, load, gelu=gelu),
+        *(_packed_attention(group, facts, load) for group in facts.layers),
+    )
+    rotary = sum(
+        3 * FLOAT32 // 2 * dim
+        for dim in {(group.kind, group.head_dim): group.head_dim for group in facts.layers}.values()
+    )
+    of_row = max(_of_row(group, load, engine, run) for group in facts.layers)
+    return run.positions * (of_token + rotary + 2 * _INT64) + of_row + _row_masks(facts, load, engine, run)
+
+
+def _packed_attention(group: LayerGroup, facts: ModelFacts, load: Workload) -> int:
+    e, dim = load.dtype.element_bytes, group.head_dim
+    heads, kv_heads = ceil(group.heads / load.gpus), ceil(group.kv_heads / load.gpus)
+    values_are_keys = facts.shared_kv_projection and group.kind is LayerKind.FULL
+    projected = (heads + (1 if values_are_keys else 2) * kv_heads) * dim
+    turned = (heads + kv_heads) * dim
+    values = kv_heads * dim * FLOAT32 if values_are_keys else 0  # else they are part of the projection
+    residual_and_input = 2 * facts.hidden_size * e
+    if e == FLOAT32:
+        return residual_and_input + values + (projected + turned) * e + max(heads * dim, facts.hidden_size) * e
+    turning = projected * (e + FLOAT32) + turned * (e + FLOAT32)
+    gathering = projected * FLOAT32 + turned * e + heads * dim * e
+    return residual_and_input + values + max(turning, gathering)
+
+
+def _of_row(group: LayerGroup, load: Workload, engine: EngineCosts, run: Pass) -> int:
+    """Attention goes row by row: what one of them gathers, and its keys repeated and scores where no kernel avoids it."""
+    heads, dim, e = ceil(group.heads / load.gpus), group.head_dim, load.dtype.element_bytes
+    gathered = run.queries * heads * dim * e
+    if not engine.writes_scores:
+        return gathered
+    keys = kept(group, load, engine, run.queries).tokens
+    repeated = 2 * keys * heads * dim * e if group.heads > group.kv_heads else 0
+    return gathered + repeated + keys * run.queries * heads * (e + FLOAT32)
+
+
+def _row_masks(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) -> int:
+    """One for each kind of layer and each row that reads a part of its prompt: a bool for each query and key.
+
+    Attention makes numbers of one of them at a time, in two steps.
+    """
+    if not run.is_causal:
+        return 0
+    chunks = load.tokens > run.queries  # a prompt's first part needs none where nothing is hidden
+    spans = {(group.kind, group.window): kept(group, load, engine, run.queries) for group in facts.layers}
+    keys = [span.tokens for span in spans.values() if chunks or span.is_windowed]
+    return run.positions * sum(keys) + 2 * run.queries * max(keys, default=0) * load.dtype.element_bytes
+
+
+def _experts(facts: ModelFacts, load: Workload, *, gelu: int) -> int:
+    """Tokens are copied to each of their experts, and what comes out is put back in order (models/layers.py)."""
+    experts = facts.experts
+    if experts is None:
+        return 0
+    d, width = facts.hidden_size, ceil(experts.intermediate_size / load.gpus)
+    numbers = max(d + 2 * width, (3 + gelu) * width, width + d, 2 * d)
+    return experts.active * numbers * load.dtype.element_bytes
+
+
+def padded(facts: ModelFacts, load: Workload, run: Pass, *, keys: int, joined: bool) -> int:
+    """Of transformers' layers (Llama, Qwen 2, Gemma 3), whose queries see `keys` of each row.
+
+    `joined`: keys and values of the rows of a pass are put together from several pieces.
+    """
+    e, d = load.dtype.element_bytes, facts.hidden_size
+    width = ceil(facts.intermediate_size / load.gpus)
+    norm = d * (e + 3 * FLOAT32)
+    dense = d * 2 * e + width * 3 * e
+    experts = d * 3 * e + _experts(facts, load, gelu=1)
+    attention = max(_padded_attention(group, facts, load, run, keys=keys, joined=joined) for group in facts.layers)
+    of_token = max(norm, dense, experts if facts.experts else 0)
+    cos_and_sin = 2 * max(group.head_dim for group in facts.layers) * e
+    masks = 0
+    if run.is_causal:  # bool, of each kind of layer
+        masks = run.positions * keys * len({group.kind for group in facts.layers} | {LayerKind.FULL})
+    return max(run.positions * of_token, attention) + run.positions * (cos_and_sin + 3 * _INT64) + masks
+
+
+def _padded_attention(
+    group: LayerGroup, facts: ModelFacts, load: Workload, run: Pass, *, keys: int, joined: bool
+) -> int:
+    e, dim = load.dtype.element_bytes, group.head_dim
+    heads, kv_heads = ceil(group.heads / load.gpus), ceil(group.kv_heads / load.gpus)
+    residual_and_input = 2 * facts.hidden_size * e
+    turning = residual_and_input + (heads + 2 * kv_heads + 3 * heads) * dim * e
+    gathering = residual_and_input + (2 * heads + 2 * kv_heads) * dim * e
+    copies = run.rows * keys * token_bytes(group, load) if joined else 0
+    if heads > kv_heads and run.queries > 1:
+        copies += 2 * run.rows * keys * heads * dim * e
+    if run.is_causal:
+        copies += run.positions * keys * e  # the mask, as what is added to the scores
+    return max(run.positions * turning, run.positions * gathering + copies)
