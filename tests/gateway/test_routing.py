@@ -202,3 +202,39 @@ async def test_a_client_that_does_not_read_ends_at_the_deadline_and_blocks_nobod
         await eventually(lambda: stack.metric("requests_in_flight") == 0)
         await asyncio.wait_for(stable.pods[0].cancelled.wait(), 5)
         writer.close()
+
+
+async def test_a_user_stays_on_an_arm_whether_named_in_the_body_or_in_a_header(stack: Stack) -> None:
+    stable, canary = await stack.arm("stable", says("x"), percent=50), await stack.arm("canary", says("x"), percent=50)
+    await stack.route(stable, canary, routing={"sticky": "user"})
+    arms = {}
+    for user in map(str, range(8)):
+        arms[user] = await arm_of(stack, user=user)
+        stack.random = 0.999 - stack.random
+        assert await arm_of(stack, user=user) == arms[user]
+        response = await stack.http.post("/v1/completions", json=BODY, headers={"x-diffusion-user": user})
+        assert response.headers["x-diffusion-arm"] == arms[user]
+    assert set(arms.values()) == {"stable", "canary"}
+
+
+async def test_causal_work_goes_to_ar_by_field_by_header_and_by_its_looks(stack: Stack) -> None:
+    stable, ar = await stack.arm("stable", says("x"), percent=100), await stack.arm("fallback", says("x"))
+    await stack.route(stable, ar)
+    assert await arm_of(stack, workload="math") == "fallback"
+    assert await arm_of(stack, prompt="def add(a, b):\n    return") == "fallback"
+    assert await arm_of(stack, prompt="def add(a, b):\n    return", workload="general") == "stable"
+    assert await arm_of(stack, prompt="Once upon a time") == "stable"
+    response = await stack.http.post("/v1/completions", json=BODY, headers={"x-diffusion-workload": "code"})
+    assert response.headers["x-diffusion-arm"] == "fallback"
+    for rule in ("math", "code", "detected_code"):
+        assert stack.metric("ruled_requests_total", model_namespace="default", model="story", rule=rule) == 1
+    await stack.route(stable, ar, generation=2, routing={"detectWorkload": False, "causalWorkloads": ["math"]})
+    assert await arm_of(stack, prompt="def add(a, b):\n    return") == "stable"
+    assert await arm_of(stack, workload="code") == "stable"
+
+
+async def test_a_kind_of_work_that_nobody_knows_is_refused_by_name(stack: Stack) -> None:
+    await stack.route(await stack.arm("stable", says("x"), percent=100))
+    assert await arm_of(stack, workload="poetry") == "workload"
+    response = await stack.http.post("/v1/completions", json=BODY, headers={"x-diffusion-workload": "poetry"})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "x-diffusion-workload")

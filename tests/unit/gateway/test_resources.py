@@ -11,6 +11,7 @@ from diffusion_gateway.resources import (
     read_slice,
 )
 from diffusion_gateway.routes import ServiceKey
+from diffusion_gateway.workload import Workload
 
 ARM = {
     "role": "stable",
@@ -40,6 +41,31 @@ def test_a_resource_that_was_just_created_has_no_arms() -> None:
 def test_rules_and_limits_are_read() -> None:
     seen = read_model(resource(spec={"routing": {"minOutputTokens": 0}, "limits": {"requestTimeout": "1m30s"}}))
     assert (seen.min_output_tokens, seen.wait_seconds) == (0, 90.0)
+
+
+def test_rules_have_the_defaults_that_the_resource_documents() -> None:
+    seen = read_model(resource(spec={}))
+    assert seen.causal_workloads == {Workload.CODE, Workload.MATH}
+    assert (seen.detects_workload, seen.is_sticky, seen.refuses_unconverged) == (True, False, True)
+
+
+def test_rules_can_be_switched_off_and_on() -> None:
+    routing = {"causalWorkloads": ["math"], "detectWorkload": False, "sticky": "user", "onUnconverged": "Accept"}
+    seen = read_model(resource(spec={"routing": routing}))
+    assert seen.causal_workloads == {Workload.MATH}
+    assert (seen.detects_workload, seen.is_sticky, seen.refuses_unconverged) == (False, True, False)
+    assert read_model(resource(spec={"routing": {"causalWorkloads": []}})).causal_workloads == frozenset()
+
+
+def test_who_sets_the_cap_of_steps_accepts_what_it_gives() -> None:
+    capped = {"sampler": {"maxDenoisingSteps": 10}, "routing": {"onUnconverged": "Fallback"}}
+    assert not read_model(resource(spec=capped)).refuses_unconverged
+    assert read_model(resource(spec={"sampler": {"topP": 0.9}})).refuses_unconverged
+
+
+def test_what_a_newer_operator_calls_a_rule_is_passed_over() -> None:
+    seen = read_model(resource(spec={"routing": {"causalWorkloads": ["code", "law"], "sticky": "city"}}))
+    assert (seen.causal_workloads, seen.is_sticky) == ({Workload.CODE}, False)
 
 
 def test_the_longest_request_is_what_every_routed_revision_takes() -> None:
