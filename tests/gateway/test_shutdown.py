@@ -126,3 +126,14 @@ async def test_without_access_to_kubernetes_it_says_what_to_do(tmp_path: Path) -
     assert child.returncode == 2
     assert b"--kubeconfig" in stderr
     assert len(stderr.splitlines()) == 1
+
+
+async def test_without_keys_where_they_should_be_it_says_so_and_lets_nobody_in(tmp_path: Path) -> None:
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "diffusion_gateway", "run", "--port=0", "--admin-port=0", f"--api-keys-dir={tmp_path}"),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, stderr = await child.communicate()
+    assert child.returncode == 2
+    assert b"holds no API key" in stderr
+    assert len(stderr.splitlines()) == 1
