@@ -7,7 +7,7 @@ from diffusion_operator.api.status import RouteArm
 from diffusion_worker.wire import GenerateRequest
 
 from .answers import Choice, Timer
-from .breaker import Breaker, Outcome
+from .breaker import Breaker, Outcome, State
 from .breakers import Breakers
 from .metrics import Metrics
 from .openai.errors import ApiError
@@ -44,8 +44,13 @@ class Attempts:
         self._silence_seconds = silence_seconds
         self._clock = clock
 
-    async def ask(self, question: Question, request: GenerateRequest, arm: RouteArm, *, is_last: bool) -> Choice:
-        """A row that speaks. `is_last`: no other arm could take over, so that the pod gets more time, and breakers are no bar.
+    async def ask(
+        self, question: Question, request: GenerateRequest, arm: RouteArm, *, is_last: bool, rides_along: bool
+    ) -> Choice:
+        """A row that speaks.
+
+        `is_last`: no other arm could take over, so that the pod gets more time, and breakers are no bar. `rides_along`: another row of
+        the same question is a probe, if one is due; this one need not be.
 
         Raises:
             WorkerError: none of the pods that were asked spoke.
@@ -55,7 +60,7 @@ class Attempts:
         problem = WorkerError(Reason.NO_READY_POD, "no pod is ready")
         if targets and not is_last:
             problem = WorkerError(Reason.BREAKER_OPEN, f"the breakers of all {len(targets)} pods are open")
-        asked = self._best(question.model, arm, targets, is_last=is_last)
+        asked = self._best(question.model, arm, targets, is_last=is_last, rides_along=rides_along)
         asked_at = self._clock()
 
         def count(tally: Tally) -> None:
@@ -73,14 +78,18 @@ class Attempts:
             self._metrics.arms.count_failure(question.model, arm, problem.reason)
         raise problem
 
-    def _best(self, model: Model, arm: RouteArm, targets: list[str], *, is_last: bool) -> list[str]:
+    def _best(self, model: Model, arm: RouteArm, targets: list[str], *, is_last: bool, rides_along: bool) -> list[str]:
         """The pods to ask, from those by load: the ones that failed just now come later, the ones that rest not at all.
 
         Without anybody who could take over, a try is better than a refusal: then those that rest come last.
         """
         now = self._clock()
         breakers = {target: self._breakers.of(model, arm, target) for target in targets}
-        awake = [target for target in targets if breakers[target].lets_through(now)]
+        awake = [
+            target
+            for target, breaker in breakers.items()
+            if breaker.lets_through(now) or (rides_along and breaker.state(now) == State.HALF_OPEN)
+        ]
         resting = [target for target in targets if target not in awake] if is_last else []
         return [*sorted(awake, key=lambda target: breakers[target].is_doubtful(now)), *resting][:_PODS_PER_ARM]
 

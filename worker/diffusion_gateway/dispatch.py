@@ -103,7 +103,10 @@ class Dispatcher:
     async def _ask_arm(self, question: Question, arm: RouteArm, *, is_last: bool) -> Answer:
         asked_at = self._clock()
         choices = await all_or_none(
-            [self._attempts.ask(question, request, arm, is_last=is_last) for request in question.requests]
+            [
+                self._attempts.ask(question, request, arm, is_last=is_last, rides_along=index > 0)
+                for index, request in enumerate(question.requests)
+            ]
         )
         return Answer(arm=arm, choices=choices, asked_at=asked_at)
 

@@ -106,7 +106,7 @@ class Bench:
         self.failures: list[Failure] = []
 
     async def ask(
-        self, prompt: str = "Once", *, whole: bool = True, forced: ArmRole | None = None, **more: object
+        self, prompt: str = "Once", *, rows: int = 1, whole: bool = True, forced: ArmRole | None = None, **more: object
     ) -> str:
         """The role of the arm that answers."""
         fields = {name: more.pop(name) for name in ("max_tokens", "sampler") if name in more}
@@ -115,7 +115,7 @@ class Bench:
         question = Question(
             table=self.table,
             model=self.model,
-            requests=(request,),
+            requests=(request,) * rows,
             forced=forced,
             whole=whole,
             deadline=self.now + 300,
@@ -254,6 +254,21 @@ async def test_an_arm_whose_pods_all_rest_is_not_asked_and_comes_back() -> None:
     for _ in range(4):
         assert await bench.ask() == "stable"
     assert bench.counted("fallbacks", reason="breaker_open") == 1
+
+
+async def test_a_question_of_many_rows_is_one_probe() -> None:
+    works = [False]
+    bench = Bench(
+        arm("stable", 100),
+        AR,
+        says=lambda target: GOOD if works[0] or target.startswith("fallback") else fails(Reason.ENGINE_ERROR),
+    )
+    for _ in range(4):
+        assert await bench.ask() == "fallback"
+    works[0] = True
+    bench.now = 6.0
+    assert await bench.ask(rows=8) == "stable"
+    assert bench.breakers.open_among(bench.table.all_targets()) == 0
 
 
 async def test_the_last_arm_is_asked_though_its_pods_rest() -> None:
