@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import resource
 from collections.abc import AsyncIterator
 from typing import Any
@@ -112,6 +113,18 @@ async def test_an_answer_in_work_may_take_longer_than_its_headers() -> None:
     async with port(request_seconds=0.1) as (_, number), connection(number) as (reader, writer):
         writer.write(REQUEST.replace(b"/", b"/wait", 1))
         assert b"200 OK" in await reader.readuntil(b"hello")
+
+
+@pytest.mark.parametrize(
+    "said", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nx: " + b"a" * 200_000], ids=["no HTTP", "endless headers"]
+)
+async def test_what_is_no_http_is_told_so_in_openais_form_and_hung_up_on(said: bytes) -> None:
+    async with port() as (_, number), connection(number) as (reader, writer):
+        writer.write(said)
+        head, _, body = (await asyncio.wait_for(reader.readuntil(b"}}"), 10)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 Bad Request")
+        assert json.loads(body)["error"]["code"] == "invalid_http"
+        assert await is_closed(reader)
 
 
 async def test_newcomers_take_the_place_of_whoever_was_idle_longest() -> None:

@@ -5,12 +5,16 @@ client has read what is left when it closes a connection.
 """
 
 import asyncio
+import json
 import resource
 import time
 from typing import Any
 
+import h11
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .openai.errors import ApiError
 
 REQUEST_SECONDS = 30.0
 """From the connection, or from the first byte of the next request, to the end of the headers."""
@@ -22,6 +26,7 @@ SOCKET_SEND_BYTES = 128 * 2**10
 """The kernel would keep up to 4 MiB for each client that does not read."""
 _SWEEP_SECONDS = 1.0
 _SPARE_FILES = 512  # for pods, the API server and logs
+_NO_HTTP = ApiError(400, "This is not valid HTTP/1.1, or its headers are larger than 16 KiB.", code="invalid_http")
 _log = structlog.get_logger()
 
 
@@ -123,6 +128,18 @@ class Connection(H11Protocol):
             self.expects_headers, self.waits_since = True, time.monotonic()
         super().data_received(data)
         self._watch.note(self)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn says no more than this
+        """uvicorn: what came is no HTTP. In OpenAI's form, and the connection ends."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()  # in the middle of an answer there is no place for an error
+            return
+        body = json.dumps(_NO_HTTP.body()).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+        answer = h11.Response(status_code=_NO_HTTP.status, headers=list(headers.items()), reason=b"Bad Request")
+        for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         """uvicorn."""
