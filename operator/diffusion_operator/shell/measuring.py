@@ -19,6 +19,8 @@ from diffusion_operator.core.rollout import Intent, Reading, Run, are_answered, 
 _READINGS_AT_ONCE = 8
 # The adapter has shorter ones of its own; this is for a mistake in it.
 _LONGEST_READING_SECONDS = 120.0
+# A loop that wakes a hair before its appointment does not sleep for that hair.
+_NEARLY_SECONDS = 0.05
 
 
 @dataclass(slots=True)
@@ -74,7 +76,8 @@ class Measuring:
     def start_if_due(self, memory: Memory, model: ModelKey, state: RolloutState, intent: Intent) -> None:
         """Start a reading when one is due and something is observed."""
         is_running = memory.task is not None and not memory.task.done()
-        if is_running or clock.monotonic() < memory.look_due or not windows(state, intent.policy, now=clock.now()):
+        is_due = memory.look_due - clock.monotonic() < _NEARLY_SECONDS
+        if is_running or not is_due or not windows(state, intent.policy, now=clock.now()):
             return
         memory.task = asyncio.create_task(
             self._read(memory, model, state, intent), name=f"metrics of {model.namespace}/{model.name}"
