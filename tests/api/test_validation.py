@@ -188,6 +188,7 @@ def test_a_resource_with_every_field_is_taken_and_comes_back_as_it_was(server: S
             "causalWorkloads": ["code", "math"],
             "detectWorkload": True,
             "sticky": "user",
+            "onUnconverged": "Accept",
         },
         "scoring": {"samplePercent": 5},
     }
