@@ -14,14 +14,13 @@ from diffusion_worker.engine.masked_batch import MaskedBatch, Seen
 from diffusion_worker.engine.observer import Pass, PassKind
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import Commit, Draft, StepResult
-from diffusion_worker.engine.slots import PREFILL_CHUNK
 from diffusion_worker.models.mask_diffusion import MaskModel
 from diffusion_worker.samplers import low_confidence
 from diffusion_worker.samplers.capabilities import MASK_SAMPLERS
 from diffusion_worker.samplers.categorical import predict, sample
 from diffusion_worker.samplers.guidance import guide
 from diffusion_worker.samplers.quota import quota
-from diffusion_worker.sizing.costs import MASK_PASS_TOKENS, MASK_PREDICTIONS
+from diffusion_worker.sizing.costs import MASK_PASS_TOKENS, MASK_PREDICTIONS, PREFILL_CHUNK
 
 DEFAULTS = SamplerSettings(
     name=SamplerName.LOW_CONFIDENCE,
