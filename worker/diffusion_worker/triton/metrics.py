@@ -9,29 +9,13 @@ from typing import Any
 
 from diffusion_worker.config import EngineConfig
 from diffusion_worker.engine import Pass, PassKind, RowOutcome
+from diffusion_worker.engine.observer import OUTCOME_OF_ERROR, outcome_of
 from diffusion_worker.wire import BlockEvent, ErrorEvent, FinishEvent, ScoreEvent
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _STEPS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 25.0, 32.0, 40.0, 48.0, 64.0)
 _ROWS = (1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
-_OUTCOME_OF_ERROR = {
-    "invalid_request": RowOutcome.REFUSED,
-    "context_length_exceeded": RowOutcome.REFUSED,
-    "engine_error": RowOutcome.FAILED,
-    "non_finite": RowOutcome.FAILED,
-    "out_of_memory": RowOutcome.FAILED,
-    "wrong_revision": RowOutcome.REFUSED,
-    "preempted": RowOutcome.CANCELLED,
-    "shutting_down": RowOutcome.SHUT_DOWN,
-    "cancelled": RowOutcome.CANCELLED,
-    "overloaded": RowOutcome.REFUSED,
-}
 _SCORED = "scored"
-
-
-def outcome_of(event: FinishEvent | ErrorEvent) -> RowOutcome:
-    """How a request ended, from its last event."""
-    return RowOutcome(event.reason) if isinstance(event, FinishEvent) else _OUTCOME_OF_ERROR[event.code]
 
 
 class WorkerMetrics:
@@ -44,7 +28,7 @@ class WorkerMetrics:
         outcomes = [{"outcome": str(outcome)} for outcome in RowOutcome]
         counters = self._metrics("dlm_requests_total", family.COUNTER, "Requests by outcome.", labels=outcomes)
         self._requests = dict(zip(RowOutcome, counters, strict=True))
-        kinds = [_SCORED, *(str(outcome) for outcome in RowOutcome if outcome in _OUTCOME_OF_ERROR.values())]
+        kinds = [_SCORED, *(str(outcome) for outcome in RowOutcome if outcome in OUTCOME_OF_ERROR.values())]
         scores = self._metrics(
             "dlm_scores_total",
             family.COUNTER,
