@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from diffusion_worker.inspect.facts import Family, ModelFacts
@@ -88,7 +89,7 @@ def fit(facts: ModelFacts, spec: DiffusionModelSpec, budget: Budget, *, kind: Ar
             guidance=is_diffusion and bool(sampler.guidance_scale),
             arm=Arm(kind.value),
         )
-        return plan(facts, asked, budget, device=Device.CPU if on_cpu else Device.CUDA)
+        return _plan(facts, asked, budget, Device.CPU if on_cpu else Device.CUDA)
 
     made = planned(None if tokens == "auto" else tokens)
     if tokens_are_auto and not made.fits:
@@ -96,6 +97,12 @@ def fit(facts: ModelFacts, spec: DiffusionModelSpec, budget: Budget, *, kind: Ar
         lengths = [other.tokens for other in made.alternatives if other.change in shorter]
         made = planned(lengths[0]) if lengths else made
     return Fit(plan=made, rows_are_auto=rows_are_auto, tokens_are_auto=tokens_are_auto, most_tokens=facts.max_positions)
+
+
+@lru_cache(maxsize=4096)
+def _plan(facts: ModelFacts, asked: Asked, budget: Budget, device: Device) -> Plan:
+    """A plan takes up to a tenth of a second, and each pass over a resource asks for the same ones again."""
+    return plan(facts, asked, budget, device=device)
 
 
 def memory_plan(made: Plan) -> MemoryPlan:
