@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Literal, Protocol
 import openai
 from openai import AsyncOpenAI
 
+from cluster import debian
 from tests.gateway import node
 
 Kind = Literal["chat", "completion", "helper", "models", "model"]
@@ -134,6 +136,8 @@ class Curl:
     """As in OpenAI's documentation. Debian's `curl`; it does not retry, and has no helper."""
 
     async def call(self, url: str, kind: Kind, body: Json, *, key: str = "none", retries: int = 0) -> Outcome:
+        if shutil.which("curl") is None:
+            await asyncio.to_thread(debian.ensure, ["curl"])
         path = f"/v1/models/{body['model']}" if kind == "model" else _PATHS[kind]
         command = ["curl", "-sSN", "--max-time", "20", "-w", "\n%{http_code}", "-H", f"Authorization: Bearer {key}"]
         if kind not in ("model", "models"):
