@@ -30,6 +30,7 @@ NEEDED = [
     *(Access("operator", verb, "pods") for verb in ("list", "watch")),
     Access("operator", "create", "events"),
     Access("operator", "list", "endpointslices", "discovery.k8s.io", NAMESPACE),
+    *(Access("operator", verb, "leases", "coordination.k8s.io", NAMESPACE) for verb in ("get", "create", "patch")),
     *(Access("gateway", verb, "diffusionmodels", OURS) for verb in ("list", "watch")),
     *(Access("gateway", verb, "endpointslices", "discovery.k8s.io") for verb in ("list", "watch")),
 ]

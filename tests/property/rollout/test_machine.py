@@ -32,6 +32,7 @@ class World(RuleBasedStateMachine):
         # What really happened since the canary's step was in force: time that should count, and whether it does now.
         self.counted = 0.0
         self.was_counting = False
+        self.unlooked = 0.0  # seconds since the last look in which passes read no metrics
         self.jumped = 0.0  # seconds that the clock was set forward since the last look
         self.failed: set[str] = set()
 
@@ -39,6 +40,16 @@ class World(RuleBasedStateMachine):
     def the_operator_looks(self, times: int, after: float) -> None:
         for _ in range(times):
             self.look(after)
+
+    @rule(after=st.sampled_from([0.0, 1.0, LOOK]))
+    def something_wakes_the_operator(self, after: float) -> None:
+        """A pass without metrics: neither does it count time, nor does it take any away."""
+        rollout, before = self.rollout, self.rollout.state
+        rollout.wake(after)
+        self.unlooked += after
+        self.check(before, rollout.state)
+        if steps_of(before) != steps_of(rollout.state):
+            self.counted, self.was_counting, self.unlooked, self.jumped = 0.0, False, 0.0, 0.0
 
     @rule(seconds=st.sampled_from([1.0, 60.0, 3600.0, 2_000_000.0]))
     def the_operator_restarts(self, seconds: float) -> None:
@@ -88,8 +99,8 @@ class World(RuleBasedStateMachine):
         rollout, before = self.rollout, self.rollout.state
         rollout.now += timedelta(seconds=after)
         # By the clock: what a small jump back takes away is not counted, and the rest of the time was observed.
-        self.account(after + self.jumped, before)
-        self.jumped = 0.0
+        self.account(after + self.jumped + self.unlooked, before)
+        self.jumped = self.unlooked = 0.0
         rollout.pass_()
         self.check(before, rollout.state)
         if steps_of(before) == steps_of(rollout.state):

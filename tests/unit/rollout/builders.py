@@ -85,6 +85,7 @@ class Rollout:
     ready: dict[str, int] = field(default_factory=lambda: {"ar": 1, "new": 1, "old": 1, "next": 1})
     data: Data | None = GOOD
     in_force: bool = True
+    is_measured: bool = True
     crashes: Mapping[str, Crashes] = field(default_factory=dict)
     state: RolloutState = field(default_factory=RolloutState)
     now: datetime = START
@@ -106,6 +107,7 @@ class Rollout:
             readings={reading.window.revision: reading for reading in readings if reading},
             crashes=self.crashes,
             runs=self.runs,
+            is_measured=self.is_measured,
         )
 
     def intent(self) -> Intent:
@@ -122,6 +124,13 @@ class Rollout:
         """One pass, `after` seconds later."""
         self.now += timedelta(seconds=after)
         return self.pass_()
+
+    def wake(self, after: float = 1.0) -> Decision:
+        """One pass between two looks: something woke the operator, and no metrics are read."""
+        self.is_measured = False
+        decision = self.look(after)
+        self.is_measured = True
+        return decision
 
     def looks(self, seconds: float) -> "Rollout":
         """Passes for so long."""

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from diffusion_operator.core.gates import Crashes
 from diffusion_operator.core.rollout import Run, resumed_runs
 
 from .builders import LOOK, NO_DATA, PACE, START, STEP, observed
@@ -73,3 +74,42 @@ def test_a_process_that_takes_over_goes_on_where_the_other_ended() -> None:
 def test_a_record_that_began_after_the_last_account_proves_nothing() -> None:
     rollout = observed().looks(STEP / 2)
     assert resumed_runs(rollout.state, alive_since=rollout.now, alive_until=rollout.now) == {}
+
+
+def test_a_pass_without_metrics_neither_counts_nor_breaks() -> None:
+    rollout, undisturbed = observed(), observed()
+    for _ in range(round(STEP / LOOK / 2)):
+        rollout.wake(LOOK / 2)
+        rollout.look(LOOK / 2)
+        undisturbed.look(LOOK)
+    assert rollout.state == undisturbed.state
+    assert rollout.runs == undisturbed.runs
+
+
+def test_a_pass_without_metrics_takes_no_step_and_a_crash_still_rolls_back() -> None:
+    rollout = observed().looks(STEP - 2 * LOOK)
+    rollout.wake(2 * LOOK)
+    assert rollout.weights() == {"new": 40}
+    rollout.crashes = {"new": Crashes(2)}
+    rollout.wake()
+    assert rollout.weights() == {}
+
+
+def test_a_held_step_stays_held_between_two_looks() -> None:
+    rollout = observed()
+    rollout.data = NO_DATA
+    rollout.look()
+    held = rollout.state
+    rollout.wake()
+    assert rollout.state is held
+
+
+def test_a_promotion_that_is_asked_for_waits_for_what_the_step_showed() -> None:
+    rollout = observed()
+    rollout.ask("promote:1")
+    rollout.wake()
+    assert rollout.weights() == {"new": 40}
+    rollout.look()
+    assert rollout.weights() == {"new": 70}
+    assert rollout.state.canary is not None
+    assert rollout.state.canary.earlier_repetition.count > 0
