@@ -62,11 +62,17 @@ class WatchedRunner:
         self._before_step = before_step
         self.tokenizer = runner.tokenizer
         self.device = runner.device
+        self.weight_bytes = runner.weight_bytes
         self.limits = runner.limits
         self.eos_token_ids = runner.eos_token_ids
         self.max_batch_size = runner.max_batch_size
         self.scorer = runner.scorer
         self.slots_taken = 0
+
+    @property
+    def cache_bytes(self) -> int:
+        """Pass on."""
+        return self._runner.cache_bytes
 
     def settings_for(self, request: GenerateRequest) -> Settings | None:
         """Pass on."""

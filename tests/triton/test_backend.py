@@ -40,7 +40,7 @@ class FakeFamily:
         self.name = name
 
     def Metric(self, *, labels: dict[str, str], buckets: list[float] | None = None) -> "FakeMetric":  # noqa: N802
-        return FakeMetric(type(self).values, (self.name, labels.get("outcome")))
+        return FakeMetric(type(self).values, (self.name, labels.get("outcome") or labels.get("part")))
 
 
 class FakeMetric:
@@ -85,11 +85,16 @@ class FakeEngine:
     """Does what the test says; a cancelled row ends with its event, as the real engine's does."""
 
     alive = True
+    measured = None
     stats = EngineStats(rows_in_flight=0, rows_waiting=0, consecutive_failed_passes=0, seconds_since_tick=0.0)
 
     def __init__(self) -> None:
         self.rows: dict[str, Callable[[Any], None]] = {}
         self.traceparents: dict[str, str | None] = {}
+        self.has_room = True
+
+    def wait_for_room(self, timeout: float) -> bool:
+        return self.has_room
 
     def submit_score(self, request: ScoreRequest, emit: Callable[[Any], None], **said: Any) -> Any:
         return self.submit(request, emit, **said)

@@ -41,6 +41,11 @@ class ARRunner(BaseRunner):
                 param="logit_bias",
             )
 
+    @property
+    def cache_bytes(self) -> int:
+        """What the keys and values of all rows take now."""
+        return self._slots.cache.nbytes
+
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""
         self._slots.take(row)

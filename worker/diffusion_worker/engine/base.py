@@ -23,6 +23,7 @@ class ServedModel(Protocol):
     max_sequence_length: int
     eos_token_ids: frozenset[int]
     device: torch.device
+    weight_bytes: int
 
 
 class BaseRunner:
@@ -38,6 +39,7 @@ class BaseRunner:
             )
         self.tokenizer = model.tokenizer
         self.device = model.device
+        self.weight_bytes = model.weight_bytes
         self.eos_token_ids = model.eos_token_ids
         self.limits = Limits(vocab_size=model.vocab_size, max_sequence_length=max_sequence_length or of_model)
         self.max_batch_size = max_batch_size

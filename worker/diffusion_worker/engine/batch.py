@@ -1,8 +1,11 @@
 """The rows that run: one step of all of them at a time, and what becomes of each."""
 
 import logging
+import time
 from collections.abc import Sequence
 
+from diffusion_worker.engine.memory_faults import give_memory_back, is_out_of_memory
+from diffusion_worker.engine.memory_plan import RowMemory
 from diffusion_worker.engine.observer import Observer, outcome_of
 from diffusion_worker.engine.row import Row, tell
 from diffusion_worker.engine.runner import Commit, Draft, Runner
@@ -22,10 +25,11 @@ class Batch:
     Belongs to the engine's thread; others may read `rows` (its length) and `failed_passes`.
     """
 
-    def __init__(self, runner: Runner, *, observer: Observer, repetition_window: int) -> None:
+    def __init__(self, runner: Runner, *, memory: RowMemory, observer: Observer, repetition_window: int) -> None:
         self.rows: list[Row] = []
         self.failed_passes = 0  # that raised since the last one that did not
         self._runner = runner
+        self._memory = memory
         self._observer = observer
         self._repetition_window = repetition_window
 
@@ -33,6 +37,10 @@ class Batch:
     def free_slots(self) -> int:
         """Rows that there is still room for."""
         return self._runner.max_batch_size - len(self.rows)
+
+    def has_memory_for(self, row: Row) -> bool:
+        """Whether the row may start beside those that run."""
+        return self._memory.fits(self.rows, row, now=time.monotonic())
 
     def take(self, row: Row) -> None:
         """Give a row a slot; there must be a free one."""
@@ -54,7 +62,9 @@ class Batch:
             result = self._runner.step(rows)
         except Exception as error:  # noqa: BLE001 - whatever a pass raises fails its rows, not the loop
             self.failed_passes += 1
-            if len(rows) > 1:
+            if is_out_of_memory(error):
+                self._end_for_memory(rows, error)
+            elif len(rows) > 1:
                 # One of them may be to blame: alone, each shows whether it is.
                 _log.exception("a pass over %d rows failed; each is tried alone", len(rows))
                 for row in rows:
@@ -72,6 +82,16 @@ class Batch:
             self._show(draft)
         for commit in result.commits:
             self._commit(commit)
+
+    def _end_for_memory(self, rows: Sequence[Row], error: Exception) -> None:
+        """An allocation failed: the row that began last goes, and what the others need is there again."""
+        row = max(rows, key=lambda row: row.started or 0.0)
+        _log.error("there was no memory for a step of %d rows: %s", len(rows), error, extra=row.log_fields)
+        self._memory.failed(time.monotonic())
+        error.__traceback__ = None  # its frames hold the tensors of the pass
+        message = f"the worker had no memory left for {len(rows)} requests at once; send the request again"
+        self.end(row, ErrorEvent(code="out_of_memory", message=message))
+        give_memory_back()
 
     def _show(self, draft: Draft) -> None:
         row = draft.row

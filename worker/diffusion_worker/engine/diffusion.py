@@ -51,6 +51,11 @@ class DiffusionRunner(CanvasRunner):
         first = model.no_soft_embedding()[:1].expand(self._canvas_length, -1)
         self._canvases = Canvases(max_rows=max_batch_size, no_soft_embedding=first)
 
+    @property
+    def cache_bytes(self) -> int:
+        """What the keys and values of all rows take now."""
+        return self._slots.cache.nbytes.total
+
     def admit(self, row: Row) -> None:
         """Give the row a slot of the cache."""
         self._slots.take(row)

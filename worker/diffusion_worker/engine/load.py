@@ -6,25 +6,88 @@ from diffusion_worker.config import EngineConfig, EngineKind
 from diffusion_worker.engine.ar import ARRunner
 from diffusion_worker.engine.diffusion import DiffusionRunner
 from diffusion_worker.engine.loop import Engine
-from diffusion_worker.engine.mask_diffusion import MaskDiffusionRunner
+from diffusion_worker.engine.mask_diffusion import DEFAULT_BLOCK_LENGTH, MaskDiffusionRunner
+from diffusion_worker.engine.memory_check import MeasuredBytes, check, measure_largest_step
+from diffusion_worker.engine.memory_plan import PlannedModel, RowMemory
 from diffusion_worker.engine.observer import Observer
 from diffusion_worker.engine.runner import Runner
+from diffusion_worker.inspect.errors import InspectError
+from diffusion_worker.inspect.folder import inspect_folder
 from diffusion_worker.models.ar import load_ar_model
 from diffusion_worker.models.checkpoint import Checkpoint, open_checkpoint
 from diffusion_worker.models.diffusion import FullAttentionLimit, load_diffusion_model
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.mask_diffusion import is_mask_model, load_mask_model
+from diffusion_worker.sizing import Arm, Device, Dtype, Workload, engine_costs
 
 
 def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> Engine:
-    """Load the checkpoint and start its engine; as `load_runner`."""
+    """Load the checkpoint and start its engine; as `load_runner`.
+
+    With a budget the largest step is run first: MemoryBudgetError when it takes more.
+    """
+    runner = load_runner(config)
+    if config.memory_budget is None and config.planned is None:
+        return _engine(config, runner, RowMemory(max_rows=runner.max_batch_size), None, observer)
+    model = _planned_model(config, runner)
+    planned_bytes = None if config.planned is None else config.planned.kv + config.planned.step
+    measured = None
+    if config.memory_budget is not None:
+        at_once = planned_bytes or max(0, config.memory_budget - runner.weight_bytes)
+        rows = max(1, model.rows_within(at_once, at_most=runner.max_batch_size))
+        measured = measure_largest_step(runner, rows=rows, canvas=model.longest.canvas)
+        check(
+            measured,
+            planned=config.planned,
+            budget=config.memory_budget,
+            rows=rows,
+            tokens=runner.limits.max_sequence_length,
+        )
+    memory = RowMemory(max_rows=runner.max_batch_size)
+    if planned_bytes is not None:
+        memory = RowMemory(max_rows=runner.max_batch_size, model=model, budget=planned_bytes)
+    return _engine(config, runner, memory, measured, observer)
+
+
+def _engine(
+    config: EngineConfig,
+    runner: Runner,
+    memory: RowMemory,
+    measured: MeasuredBytes | None,
+    observer: Observer | None,
+) -> Engine:
     return Engine(
-        load_runner(config),
+        runner,
         batch_window_seconds=config.batch_window_seconds,
         repetition_window=config.repetition_window,
         score_share=config.score_share,
+        memory=memory,
+        measured=measured,
         observer=observer,
     )
+
+
+def _planned_model(config: EngineConfig, runner: Runner) -> PlannedModel:
+    """What the costs of this model's rows follow from. Raises CheckpointError when the checkpoint cannot be read."""
+    checkpoint = open_checkpoint(config)
+    try:
+        facts = inspect_folder(checkpoint.folder)
+    except InspectError as error:
+        raise UnsupportedCheckpointError(str(error)) from error
+    arm = Arm(config.kind.value)
+    canvas = config.sampler.canvas_length or facts.canvas_length or DEFAULT_BLOCK_LENGTH
+    longest = Workload(
+        rows=1,
+        tokens=runner.limits.max_sequence_length,
+        canvas=1 if arm is Arm.AR else canvas,
+        guidance=False,
+        dtype=Dtype(str(checkpoint.dtype).removeprefix("torch.")),
+        gpus=1,
+        attention_window=config.full_attention_window,
+        attention_sink=config.full_attention_sink,
+        mask_cache=config.mask_cache,
+    )
+    return PlannedModel(facts, longest, engine_costs(arm, Device(runner.device.type), facts.family))
 
 
 def load_runner(config: EngineConfig) -> Runner:

@@ -10,6 +10,8 @@ from typing import Literal
 from diffusion_worker.engine.admission import RefusedError, admit_request, admit_score
 from diffusion_worker.engine.background import has_room, in_the_way
 from diffusion_worker.engine.batch import Batch, end_row
+from diffusion_worker.engine.memory_check import MeasuredBytes
+from diffusion_worker.engine.memory_plan import RowMemory
 from diffusion_worker.engine.observer import NullObserver, Observer, outcome_of
 from diffusion_worker.engine.row import Emit, EmitScore, Row, tell
 from diffusion_worker.engine.runner import Runner
@@ -68,14 +70,21 @@ class Engine:
         batch_window_seconds: float,
         repetition_window: int = DEFAULT_WINDOW,
         score_share: float = 0.05,
+        memory: RowMemory | None = None,
+        measured: MeasuredBytes | None = None,
         observer: Observer | None = None,
     ) -> None:
+        """Without a `memory` only the number of rows counts. `measured` is kept for whoever asks."""
+        self.measured = measured
+        self._memory = memory or RowMemory(max_rows=runner.max_batch_size)
+        self._has_room = threading.Event()
+        self._has_room.set()
         self._runner = runner
         self._batch_window_seconds = batch_window_seconds
         self._observer = observer or NullObserver()
         self._changed = threading.Condition()
         self._waiting: deque[Row] = deque()
-        self._batch = Batch(runner, observer=self._observer, repetition_window=repetition_window)
+        self._batch = Batch(runner, memory=self._memory, observer=self._observer, repetition_window=repetition_window)
         self._scores = (
             None if runner.scorer is None else Scores(runner.scorer, share=score_share, observer=self._observer)
         )
@@ -94,6 +103,10 @@ class Engine:
     def max_sequence_length(self) -> int:
         """Prompt and output tokens that one row may have."""
         return self._runner.limits.max_sequence_length
+
+    def wait_for_room(self, timeout: float) -> bool:
+        """Block, up to `timeout` seconds, while a row waits for memory; False when one still does."""
+        return self._has_room.wait(timeout)
 
     @property
     def alive(self) -> bool:
@@ -122,6 +135,11 @@ class Engine:
         """Rows that are running or waiting to run; for who holds the lock."""
         return [*self._batch.rows, *self._waiting]
 
+    @property
+    def _slots(self) -> int:
+        """Rows that there is room for; for who holds the lock. While one waits for memory there is none for more."""
+        return self.max_batch_size if self._has_room.is_set() else len(self._batch.rows)
+
     def submit(self, request: GenerateRequest, emit: Emit, *, traceparent: str | None = None) -> Handle:
         """Queue a request. Never raises for a bad one: its only event is then an ErrorEvent.
 
@@ -135,10 +153,13 @@ class Engine:
         except RefusedError as refused:
             return self._refuse(request, emit, refused.event, traceparent)
         row.traceparent = traceparent
+        too_large = self._memory.never_fits(row)
         with self._changed:
             if self._closing != "no":
                 refusal = ErrorEvent(code="shutting_down", message=_SHUTTING_DOWN)
-            elif row.background and not has_room(self._rows, slots=self.max_batch_size):
+            elif too_large is not None:
+                refusal = ErrorEvent(code="invalid_request", message=too_large, param="max_tokens")
+            elif row.background and not has_room(self._rows, slots=self._slots):
                 refusal = ErrorEvent(code="overloaded", message=_NO_ROOM)
             else:
                 self._waiting.append(row)
@@ -257,7 +278,7 @@ class Engine:
         with self._changed:
             ends = [(row, _CANCELLED) for row in self._rows if row.cancelled]
             left = [row for row in self._rows if not row.cancelled]
-            ends += [(row, _PREEMPTED) for row in in_the_way(left, slots=self.max_batch_size)]
+            ends += [(row, _PREEMPTED) for row in in_the_way(left, slots=self._slots)]
             waiting = [row for row, _ in ends if row in self._waiting]
             for row in waiting:
                 self._waiting.remove(row)
@@ -274,7 +295,11 @@ class Engine:
         with self._changed:
             if self._waiting and self._scores is not None:
                 self._scores.make_room()
-            while self._waiting and self._batch.free_slots:
+            while self._waiting and self._batch.free_slots and self._batch.has_memory_for(self._waiting[0]):
                 row = self._waiting.popleft()
                 row.started = now
                 self._batch.take(row)
+            if self._waiting and self._batch.free_slots:
+                self._has_room.clear()  # nobody overtakes a row that waits for memory, or a long one would wait for ever
+            else:
+                self._has_room.set()

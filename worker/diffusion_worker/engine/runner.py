@@ -66,10 +66,15 @@ class Runner(Protocol):
     """Runs steps for rows that hold a slot of its cache."""
 
     device: torch.device
+    weight_bytes: int
     tokenizer: Tokenizer
     limits: Limits
     eos_token_ids: frozenset[int]
     max_batch_size: int
+
+    @property
+    def cache_bytes(self) -> int:
+        """What the keys and values of all rows take now."""
 
     @property
     def scorer(self) -> Scorer | None:

@@ -11,6 +11,7 @@ from diffusion_worker.models.cache import KVCache
 from diffusion_worker.models.checkpoint import Checkpoint, eos_token_ids, load_weights
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.masks import causal_mask
+from diffusion_worker.models.memory import module_bytes
 from diffusion_worker.models.tokenizer import Tokenizer, load_tokenizer
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
@@ -27,6 +28,7 @@ class ARModel:
         self.max_sequence_length: int = text.max_position_embeddings
         self.eos_token_ids = eos_token_ids(model)
         self.device: torch.device = model.device
+        self.weight_bytes = module_bytes(model)
         self._model = model
         self._window: int | None = getattr(text, "sliding_window", None)
         self._layer_types: frozenset[str] | None = (

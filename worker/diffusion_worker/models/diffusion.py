@@ -20,7 +20,7 @@ from diffusion_worker.models.checkpoint import Checkpoint, eos_token_ids, load_w
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.gemma_layer import FeedForward, GemmaLayer
 from diffusion_worker.models.layers import Linear, Norm, Rotary, tiles
-from diffusion_worker.models.memory import in_one_piece
+from diffusion_worker.models.memory import in_one_piece, total_bytes
 from diffusion_worker.models.row_cache import LayerShape, Reach, RowCache
 from diffusion_worker.models.tokenizer import Tokenizer, load_tokenizer
 
@@ -73,6 +73,8 @@ class DiffusionModel:
         while len(decoder.layers) > 0:  # one by one: at no time are all weights held twice
             self._layers.append(in_one_piece(GemmaLayer.of(decoder.layers.pop(0))))
         self._embed = in_one_piece(self._embed)  # now that there is room for a second one
+        parts = (self._conditioning, self._conditioning_norm, self._conditioned_norm, self._final_norm)
+        self.weight_bytes = total_bytes(self._embed, *parts, *self._layers)
         longest_sum = max(self._conditioning.down.weight.shape[0], *(layer.longest_sum for layer in self._layers))
         self._rows_share_products = self.device.type != "cpu" or longest_sum <= Linear.MAX_EXACT_SUM
 

@@ -38,6 +38,17 @@ def in_one_piece(module: _Module) -> _Module:
     return result
 
 
+def total_bytes(*modules: Any) -> int:
+    """What tensors, and dataclasses of tensors, take."""
+    return sum(tensor.nbytes for module in modules for tensor in _tensors(module))
+
+
+def module_bytes(module: torch.nn.Module) -> int:
+    """What a module of torch takes; tensors that have several names count once."""
+    tensors = {id(tensor): tensor.nbytes for tensor in (*module.parameters(), *module.buffers())}
+    return sum(tensors.values())
+
+
 def _room(tensor: torch.Tensor) -> int:
     return rounded_up(tensor.nbytes, _ALIGNMENT)
 

@@ -145,13 +145,14 @@ class RowCache:
         if gone == 0 and capacity == layer.capacity:
             return
         sink = min(shape.reach.sink, held)
-        kept = layer.tokens[:, :, sink + gone : held + gone]
+        kept = layer.tokens[:, :, sink + gone : held + gone]  # nothing, where a row is made to look read
         if capacity == layer.capacity:
             target, kept = layer.tokens, kept.clone()  # it overlaps with where it goes
         else:
             target = self._empty(shape, capacity)
-            target[:, :, :sink] = layer.tokens[:, :, :sink]
-        target[:, :, sink:held] = kept
+            first = layer.tokens[:, :, :sink]
+            target[:, :, : first.shape[2]] = first
+        target[:, :, sink : sink + kept.shape[2]] = kept
         layer.tokens, layer.dropped = target, dropped
 
     def _capacity(self, reach: Reach, needed: int) -> int:

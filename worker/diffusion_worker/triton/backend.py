@@ -30,8 +30,10 @@ class Backend:
     ) -> None:
         self._revision = config.revision
         self._slots = threading.BoundedSemaphore(config.max_batch_size)
-        self._delivery = Delivery(WorkerMetrics(family, config), on_end=self._slots.release)
+        metrics = WorkerMetrics(family, config)
+        self._delivery = Delivery(metrics, on_end=self._slots.release)
         self._engine = load(config, observer=self._delivery)
+        self._delivery.memory_measured(self._engine.measured)
         self._heartbeat = Heartbeat(self._engine, heartbeat)
 
     @property
@@ -63,7 +65,7 @@ class Backend:
                 request, self._delivery.open(stream), traceparent=said.traceparent
             )
             return
-        while not (request.background or self._slots.acquire(timeout=_SLOT_POLL_SECONDS)):
+        while not (request.background or self._takes_one_more()):
             if sender.is_cancelled():
                 stream.cancelled = True
                 self._delivery.refuse(stream, ErrorEvent(code="cancelled", message="the request was cancelled"))
@@ -71,6 +73,11 @@ class Backend:
         stream.has_slot = not request.background
         stream.submitted = time.monotonic()
         stream.handle = self._engine.submit(request, self._delivery.open(stream), traceparent=said.traceparent)
+
+    def _takes_one_more(self) -> bool:
+        """Wait a moment for a slot, and for the rows before to have memory: what waits shall wait in Triton's queue."""
+        has_room = self._engine.wait_for_room(_SLOT_POLL_SECONDS)
+        return has_room and self._slots.acquire(timeout=_SLOT_POLL_SECONDS)
 
     def close(self) -> None:
         """Let what runs come to its end, then stop everything."""

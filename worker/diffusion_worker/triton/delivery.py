@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from diffusion_worker.engine import Handle, Pass, RowOutcome
+from diffusion_worker.engine.memory_check import MeasuredBytes
 from diffusion_worker.log_lines import request_fields
 from diffusion_worker.triton.metrics import WorkerMetrics
 from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
@@ -104,6 +105,10 @@ class Delivery:
     def block_committed(self, block: BlockEvent) -> None:
         """As an Observer of the engine."""
         self._jobs.put(lambda: self._metrics.block_committed(block))
+
+    def memory_measured(self, measured: MeasuredBytes | None) -> None:
+        """What the largest step took at start; None: it was not run."""
+        self._jobs.put(lambda: self._metrics.memory_measured(measured))
 
     def row_ended(self, outcome: RowOutcome) -> None:
         """As an Observer of the engine; requests are counted from their last event instead."""

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diffusion_worker.sources import resolve_source
-from diffusion_worker.triton import heartbeat
+from diffusion_worker.triton import heartbeat, refusal
 from diffusion_worker.triton.installation import Triton, find_triton
 from diffusion_worker.triton.processes import children_of
 from diffusion_worker.triton.repository import Repository, make_repository, read_config
 from diffusion_worker.triton.watch import Watch
 
 EXIT_USELESS = 70  # EX_SOFTWARE: Triton had to be killed
+EXIT_REFUSED = 3  # the model cannot be served here: its checkpoint is wrong, or it takes more memory than it may
 _LOOK_SECONDS = 0.5
 _KILL_AFTER_SECONDS = (
     5  # on top of Triton's own exit timeout, which it does not keep when streams are open or a stub is dead
@@ -79,6 +80,7 @@ def _exit_now(number: int, _frame: object) -> None:
 def _start(triton: Triton, repository: Repository, options: ServeOptions, *, threads: int) -> int:
     environment = triton.environment(os.environ) | {
         heartbeat.VARIABLE: str(repository.heartbeat),
+        refusal.VARIABLE: str(repository.refusal),
         "OMP_NUM_THREADS": str(threads),
         "TOKENIZERS_PARALLELISM": "false",
     }
@@ -122,6 +124,11 @@ def _supervise(server: int, repository: Repository, options: ServeOptions, asked
         exit_code = _reap(server)
         if exit_code is not None:
             draining = kill_at is not None
+            refused = refusal.read(repository.refusal)
+            if refused is not None and not draining:
+                _log.error("the model cannot be served: %s", refused)
+                refusal.tell_kubernetes(refused)
+                return EXIT_REFUSED
             _log.info("Triton has ended with code %d%s", exit_code, "" if draining else " without being asked to")
             return exit_code if draining or exit_code != 0 else 1
         if event is not None and event.si_signo in _STOP_SIGNALS:

@@ -44,14 +44,17 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:  # noqa: ARG002 (Triton's signature)
         """Load the checkpoint; the server opens its ports after that."""
         # Imported here: the stub that only completes the configuration needs no torch.
-        from diffusion_worker.triton import logs
+        from diffusion_worker.triton import logs, refusal
         from diffusion_worker.triton.backend import Backend
         from diffusion_worker.triton.heartbeat import VARIABLE
 
         logs.configure()
         config = EngineConfig.model_validate_json((Path(pb_utils.get_model_dir()) / "model.json").read_bytes())
         heartbeat = os.environ.get(VARIABLE)
-        self._backend = Backend(config, family=pb_utils.MetricFamily, heartbeat=Path(heartbeat) if heartbeat else None)
+        with refusal.left_behind():
+            self._backend = Backend(
+                config, family=pb_utils.MetricFamily, heartbeat=Path(heartbeat) if heartbeat else None
+            )
 
     def execute(self, requests: list[Any]) -> None:
         """Hand requests over; answers go out from another thread. Nothing may escape: it would fail the whole batch."""

@@ -23,6 +23,7 @@ class Repository:
     models: Path
     backends: Path
     heartbeat: Path  # see heartbeat.py
+    refusal: Path  # see refusal.py
 
 
 def read_config(folder: Path) -> EngineConfig:
@@ -47,11 +48,17 @@ def make_repository(root: Path, *, config: EngineConfig, config_folder: Path, tr
 
     `config` is what the engine will read; it may differ from the one in `config_folder` by a resolved path.
     """
-    repository = Repository(models=root / "models", backends=root / "backends", heartbeat=root / "heartbeat")
+    repository = Repository(
+        models=root / "models",
+        backends=root / "backends",
+        heartbeat=root / "heartbeat",
+        refusal=root / "refusal",
+    )
     try:
         for folder in (repository.models, repository.backends):
             shutil.rmtree(folder, ignore_errors=True)
-        repository.heartbeat.unlink(missing_ok=True)
+        for file in (repository.heartbeat, repository.refusal):
+            file.unlink(missing_ok=True)
         version = repository.models / MODEL_NAME / "1"
         version.mkdir(parents=True)
         (version / MODEL_JSON).write_text(config.model_dump_json(indent=1))

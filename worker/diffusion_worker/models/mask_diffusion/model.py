@@ -10,6 +10,7 @@ from diffusion_worker.models.checkpoint import Checkpoint, eos_token_ids, load_w
 from diffusion_worker.models.mask_diffusion.architectures import Architecture, architecture_of
 from diffusion_worker.models.mask_diffusion.cache import BlockCache, RecordingCache, ReplayingCache
 from diffusion_worker.models.mask_diffusion.sequence import MaskedSequence
+from diffusion_worker.models.memory import module_bytes
 from diffusion_worker.models.tokenizer import Tokenizer, load_tokenizer
 
 
@@ -28,6 +29,7 @@ class MaskModel:
         self.eos_token_ids = eos_token_ids(model) | _turn_end(tokenizer, architecture.turn_end)
         self.device: torch.device = model.device
         self._shift = architecture.shift
+        self.weight_bytes = module_bytes(model)
         self._model = model.model
         self._lm_head = model.lm_head
 
