@@ -49,6 +49,13 @@ async def test_without_a_good_key_nothing_of_the_api_answers(locked: Stack, path
         assert response.json()["error"]["type"] == "invalid_request_error"
 
 
+async def test_refused_requests_are_counted(locked: Stack) -> None:
+    before = locked.metric("refused_keys_total")
+    await locked.http.post("/v1/chat/completions", json=CHAT)
+    await locked.http.post("/v1/chat/completions", json=CHAT, headers={"authorization": "Bearer sk-good"})
+    assert locked.metric("refused_keys_total") == before + 1
+
+
 async def test_health_and_metrics_need_no_key(locked: Stack) -> None:
     for path in ("/healthz", "/readyz", "/metrics"):
         assert (await locked.http.get(path)).status_code == 200

@@ -11,6 +11,7 @@ import pytest
 import structlog
 from diffusion_gateway import connections, server
 from diffusion_gateway.connections import Connections, allowed_connections
+from diffusion_gateway.metrics.connections import Closed
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -69,9 +70,26 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
 
 
 async def test_who_connects_and_says_nothing_is_hung_up_on() -> None:
-    async with port(request_seconds=0.1) as (watched, number), connection(number) as (reader, _):
+    closed: list[Closed] = []
+    async with (
+        port(request_seconds=0.1, count_closed=closed.append) as (watched, number),
+        connection(number) as (reader, _),
+    ):
         assert await is_closed(reader)
         await eventually(lambda: len(watched) == 0)
+    assert closed == [Closed.SLOW_REQUEST]
+
+
+async def test_an_idle_connection_is_closed_in_the_end() -> None:
+    closed: list[Closed] = []
+    async with (
+        port(keep_alive_seconds=0.1, count_closed=closed.append) as (_, number),
+        connection(number) as (reader, writer),
+    ):
+        writer.write(REQUEST)
+        await reader.readuntil(b"hello")
+        assert await is_closed(reader)
+    assert closed == [Closed.IDLE]
 
 
 async def test_headers_that_come_byte_by_byte_have_one_deadline_together() -> None:
@@ -139,10 +157,12 @@ async def test_newcomers_take_the_place_of_whoever_was_idle_longest() -> None:
 
 
 async def test_a_rush_of_newcomers_does_not_exceed_the_limit() -> None:
-    async with port(limit=10) as (watched, number), contextlib.AsyncExitStack() as stack:
+    closed: list[Closed] = []
+    async with port(limit=10, count_closed=closed.append) as (watched, number), contextlib.AsyncExitStack() as stack:
         everybody = [await stack.enter_async_context(connection(number)) for _ in range(200)]
         await asyncio.gather(*(is_closed(reader) for reader, _ in everybody[:190]))
         assert len(watched) == 10
+    assert closed == [Closed.CROWDED_OUT] * 190
 
 
 async def test_requests_in_work_are_never_closed_for_newcomers() -> None:
@@ -158,10 +178,15 @@ async def test_requests_in_work_are_never_closed_for_newcomers() -> None:
 
 
 async def test_what_a_client_does_not_fetch_is_thrown_away() -> None:
-    async with port(farewell_seconds=0.1) as (watched, number), connection(number) as (_, writer):
+    closed: list[Closed] = []
+    async with (
+        port(farewell_seconds=0.1, count_closed=closed.append) as (watched, number),
+        connection(number) as (_, writer),
+    ):
         writer.write(b"GET /large HTTP/1.0\r\n\r\n")  # 1.0: the connection ends with the answer
         await eventually(lambda: len(watched) == 1)
         await eventually(lambda: len(watched) == 0)
+    assert closed == [Closed.UNREAD]
 
 
 def test_the_limit_follows_what_the_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,3 +222,8 @@ async def test_a_client_that_does_not_read_holds_the_worker_back_and_little_memo
         assert sent < 2_000
         # Others are answered all the while.
         assert (await stack.http.get("/v1/models")).status_code == 200
+
+
+async def test_open_connections_are_shown(stack: Stack) -> None:
+    async with connection(int(stack.url.rsplit(":", 1)[1])):
+        await eventually(lambda: stack.metric("connections") >= 1)

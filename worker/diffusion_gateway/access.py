@@ -1,5 +1,6 @@
 """Who may ask: API keys, and pages of other origins."""
 
+from prometheus_client import Counter
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -15,15 +16,18 @@ _PROTECTED = "/v1/"
 class Authorized:
     """Lets requests to the API in that bring a key. Health and metrics need none."""
 
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, refused: Counter) -> None:
+        """`refused` counts those that brought none."""
         self._app = app
         self._keys = keys
+        self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
         if scope["type"] == "http" and scope["path"].startswith(_PROTECTED):
             problem = self._problem(Headers(scope=scope).get("authorization"))
             if problem is not None:
+                self._refused.inc()
                 # The body is not read, so the connection ends with this answer.
                 headers = problem.headers() | {"connection": "close"}
                 await JSONResponse(problem.body(), problem.status, headers)(scope, receive, send)

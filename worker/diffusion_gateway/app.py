@@ -49,7 +49,7 @@ def public_app(gateway: Gateway) -> Starlette:
     if gateway.settings.cors_origins:
         access.append(cors(gateway.settings.cors_origins, exposed=(ARM, REVISION, REQUEST_ID, RETRY_AFTER)))
     if gateway.keys is not None:
-        access.append(Middleware(Authorized, keys=gateway.keys))
+        access.append(Middleware(Authorized, keys=gateway.keys, refused=gateway.metrics.connections.refused_keys))
     return _app(gateway, routes, access)
 
 

@@ -8,17 +8,19 @@ import asyncio
 import json
 import resource
 import time
+from collections.abc import Callable
 from typing import Any
 
 import h11
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .metrics.connections import Closed
 from .openai.errors import ApiError
 
 REQUEST_SECONDS = 30.0
 """From the connection, or from the first byte of the next request, to the end of the headers."""
-KEEP_ALIVE_SECONDS = 75
+KEEP_ALIVE_SECONDS = 75.0
 """Longer than usual clients and load balancers keep a connection, so that it is not closed under a request of theirs."""
 FAREWELL_SECONDS = 10.0
 """From when we close a connection until the client has read what was left."""
@@ -37,12 +39,14 @@ class Connections:
         self,
         *,
         limit: int,
+        count_closed: Callable[[Closed], None] = lambda _: None,
         request_seconds: float = REQUEST_SECONDS,
         keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
         farewell_seconds: float = FAREWELL_SECONDS,
     ) -> None:
         """`limit`: connections at the same time."""
         self.limit = limit
+        self._count_closed = count_closed
         self._request_seconds = request_seconds
         self._keep_alive_seconds = keep_alive_seconds
         self._farewell_seconds = farewell_seconds
@@ -65,6 +69,7 @@ class Connections:
             oldest = next(iter(self._waiting))
             self.remove(oldest)  # at once: asyncio tells only later that it is lost, and may accept a thousand before
             oldest.transport.abort()
+            self._count_closed(Closed.CROWDED_OUT)
 
     def remove(self, connection: "Connection") -> None:
         """It is closed."""
@@ -83,17 +88,22 @@ class Connections:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             now = time.monotonic()
-            for connection in [each for each in self._all if self._is_over(each, now)]:
-                connection.transport.abort()
+            for connection in list(self._all):
+                reason = self._over_because(connection, now)
+                if reason is not None:
+                    connection.transport.abort()
+                    self._count_closed(reason)
 
-    def _is_over(self, connection: "Connection", now: float) -> bool:
+    def _over_because(self, connection: "Connection", now: float) -> Closed | None:
         if connection.transport.is_closing():
             connection.closing_since = connection.closing_since or now
-            return now - connection.closing_since > self._farewell_seconds
+            return Closed.UNREAD if now - connection.closing_since > self._farewell_seconds else None
         if connection.in_work:
-            return False
-        seconds = self._request_seconds if connection.expects_headers else self._keep_alive_seconds
-        return now - connection.waits_since > seconds
+            return None
+        waited = now - connection.waits_since
+        if connection.expects_headers:
+            return Closed.SLOW_REQUEST if waited > self._request_seconds else None
+        return Closed.IDLE if waited > self._keep_alive_seconds else None
 
 
 class Connection(H11Protocol):

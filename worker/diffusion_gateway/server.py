@@ -48,7 +48,7 @@ def _server(app: ASGIApp, connections: Connections) -> _Server:
         ws="none",
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=int(2 * KEEP_ALIVE_SECONDS),  # `connections` closes, and counts
         backlog=_BACKLOG,
     )
     return _Server(config)
@@ -102,7 +102,9 @@ async def run(
 ) -> None:
     """Serve `gateway` on both sockets until `stop` is set, then drain."""
     gateway.synced = lambda: source.synced
-    clients = Connections(limit=allowed_connections(gateway.settings.max_connections))
+    shown = gateway.metrics.connections
+    clients = Connections(limit=allowed_connections(gateway.settings.max_connections), count_closed=shown.count_closed)
+    shown.show(lambda: len(clients))
     operators = Connections(limit=_MAX_ADMIN_CONNECTIONS)
     public, admin = _server(public_app(gateway), clients), _server(admin_app(gateway), operators)
     watching = asyncio.create_task(source.run())

@@ -11,6 +11,7 @@ from prometheus_client.process_collector import ProcessCollector
 from ..routes import Model, Table, ar_arm
 from .answers import AnswerMetrics
 from .arms import ArmMetrics
+from .connections import ConnectionMetrics
 from .families import Families
 from .labels import MODEL, arm_labels
 from .pairs import PairMetrics
@@ -39,6 +40,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._families = Families(self.registry)
+        self.connections = ConnectionMetrics(self._families)
         self.requests = RequestMetrics(self._families)
         self.arms = ArmMetrics(self._families)
         self.answers = AnswerMetrics(self._families)
