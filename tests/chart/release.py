@@ -15,7 +15,7 @@ from tests.chart.chart import CHART, NAMESPACE, REGISTRY, RELEASE, helm, setting
 
 CRD = "diffusionmodels.serving.diffusion-operator.dev"
 _MODELS = ("serving.diffusion-operator.dev", "v1alpha1", "default", "diffusionmodels")
-STORYTELLER = {
+STORYTELLER: dict[str, Any] = {
     "apiVersion": "serving.diffusion-operator.dev/v1alpha1",
     "kind": "DiffusionModel",
     "metadata": {"name": "storyteller"},
@@ -42,6 +42,7 @@ class Release:
         api = plane.api_client()
         self.core = client.CoreV1Api(api)
         self.apps = client.AppsV1Api(api)
+        self.batch = client.BatchV1Api(api)
         self.rbac = client.RbacAuthorizationV1Api(api)
         self.extensions = client.ApiextensionsV1Api(api)
         self.custom = client.CustomObjectsApi(api)
@@ -89,12 +90,13 @@ class Release:
         found = self.apps.list_namespaced_deployment(NAMESPACE).items
         return {item.metadata.name: item.metadata.generation for item in found}
 
-    def create_model(self) -> str:
-        """Create the example as soon as the API server serves the CRD; its uid."""
+    def create_model(self, **spec: Any) -> str:
+        """Create the example, with more in its spec, as soon as the API server serves the CRD; its uid."""
+        resource = {**STORYTELLER, "spec": {**STORYTELLER["spec"], **spec}}
 
         def created() -> bool:
             try:
-                self.custom.create_namespaced_custom_object(*_MODELS, STORYTELLER)
+                self.custom.create_namespaced_custom_object(*_MODELS, resource)
             except ApiException as error:
                 if error.status == 404:
                     return False
@@ -134,3 +136,5 @@ class Release:
         self.apps.delete_collection_namespaced_deployment("default", **chosen)
         self.core.delete_collection_namespaced_service("default", **chosen)
         self.core.delete_collection_namespaced_config_map("default", **chosen)
+        self.batch.delete_collection_namespaced_job("default", **chosen, propagation_policy="Background")
+        self.core.delete_collection_namespaced_pod("default", **chosen, grace_period_seconds=0)

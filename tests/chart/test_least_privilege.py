@@ -14,18 +14,21 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from kubernetes.client.exceptions import NotFoundException
+from diffusion_worker.inspect.folder import inspect_folder
+from diffusion_worker.inspect.message import facts_message
+from kubernetes.client.exceptions import ApiException, NotFoundException
 
-from tests.chart.chart import NAMESPACE, RELEASE, Rendered, render
+from tests.chart.chart import NAMESPACE, RELEASE, ROOT, Rendered, render
 from tests.chart.release import Release, until
 
 MODELS = "serving.diffusion-operator.dev"
 MODES: dict[str, dict[str, Any]] = {"cluster-wide": {}, "in one namespace": {"watchNamespaces": ["default"]}}
 
+_APPLIED = (("apps", "deployments"), ("", "services"), ("", "configmaps"), ("batch", "jobs"))
 # Asked by the authorizer or by admission within another request, so never seen in the audit log on their own.
 UNSEEN = {
     # Server-side apply of an object that is not there yet is a PATCH that needs `create` too.
-    *((group, kind, "create") for group, kind in (("apps", "deployments"), ("", "services"), ("", "configmaps"))),
+    *((group, kind, "create") for group, kind in _APPLIED),
     # OwnerReferencesPermissionEnforcement, where a cluster has it, asks this for blockOwnerDeletion.
     (MODELS, "diffusionmodels/finalizers", "update"),
 }
@@ -118,6 +121,27 @@ def make_ready(release: Release) -> None:
             release.apps.patch_namespaced_deployment_status(name, "default", {"status": ready})
 
 
+def find_facts(release: Release) -> None:
+    """Do the work of the Job controller and of kubelet: each Job that inspects a checkpoint found one."""
+    checkpoints = {"diffusion": "storyteller", "ar": "storyteller-ar"}
+    with contextlib.suppress(ApiException):  # pods need it, and it is there already
+        release.core.create_namespaced_service_account("default", {"metadata": {"name": "default"}})
+    for job in release.batch.list_namespaced_job("default").items:
+        template = job.spec.template
+        (container,) = template.spec.containers
+        checkpoint = ROOT / "examples" / "checkpoints" / checkpoints[container.command[2].rpartition("/")[2]]
+        pod = {
+            "metadata": {"name": job.metadata.name, "labels": template.metadata.labels},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "inspect", "image": container.image}]},
+        }
+        ended = {"exitCode": 0, "message": facts_message(inspect_folder(checkpoint))}
+        state = {"name": "inspect", "image": container.image, "imageID": "", "ready": False, "restartCount": 0}
+        status = {"phase": "Succeeded", "containerStatuses": [state | {"state": {"terminated": ended}}]}
+        with contextlib.suppress(ApiException):  # it was done already
+            release.core.create_namespaced_pod("default", pod)
+            release.core.patch_namespaced_pod_status(job.metadata.name, "default", {"status": status})
+
+
 def a_new_revision_replaces_the_old_one(release: Release, *, queue: int) -> None:
     before = deployments(release)
     release.patch_model({"spec": {"limits": {"queueSize": queue}}})
@@ -137,8 +161,14 @@ def test_the_operator_uses_all_its_rights_and_misses_none(release: Release, mode
     release.install(MODES[mode])
     since = audit_lines(release)
     with running(release, rendered, RELEASE, f"--port={free_port()}"):
-        release.create_model()
-        until(lambda: len(deployments(release)) == 2)
+        # Whose GPUs are not said: nodes are asked, where a role allows it.
+        release.create_model(**({} if MODES[mode] else {"resources": {"gpus": 1}}))
+
+        def has_pods() -> bool:
+            find_facts(release)
+            return len(deployments(release)) == 2
+
+        until(has_pods)
         make_ready(release)
         # There and back again, so that an event repeats and is counted, which is a write of another kind.
         for queue in (3, 5, 3, 5):

@@ -94,7 +94,7 @@ class KubernetesSizing:
                 query={"labelSelector": ",".join(filter(None, (labels.GPU_MEMORY, selector))), "resourceVersion": "0"},
                 accept=_METADATA_ONLY,
             )
-            found = _smallest(answer["items"])
+            found = _smallest(answer["items"] or [])  # an empty list of metadata alone is null
         except AdapterError as error:
             found = ObservedNodes(why=str(error))
         self._nodes[selector] = (clock.monotonic(), found)

@@ -77,8 +77,24 @@ def test_what_is_written_is_checked_and_never_changed() -> None:
 def test_absent_limits_are_eight_rows_at_the_model_s_own_length() -> None:
     model = inspected(a_gpu_model(limits={"maxSequenceLength": 2048}))
     assert of_kind(model, "diffusion").template.limits.max_batch_size == 8
-    too_long = inspected(a_gpu_model(limits={}))
-    assert f"8 rows × {FACTS[DIFFUSION_GEMMA].max_positions:,} tokens" in condition(too_long, "Sized")[2]
+    assert model.status.sizing is not None
+    assert model.status.sizing.arms[0].rows == 8
+    own = inspected(a_gpu_model(limits={}, resources={"gpus": 1, "gpuMemory": "500Gi"}))
+    assert own.status.sizing is not None
+    assert own.status.sizing.arms[0].tokens == FACTS[DIFFUSION_GEMMA].max_positions
+
+
+def test_the_default_is_not_refused_where_fewer_rows_fit() -> None:
+    """Limits stay as they were, so that no pod is replaced; the engine admits by the plan."""
+    model = inspected(a_gpu_model(limits={"maxSequenceLength": 100_000}))
+    assert "; of shorter ones up to 8 rows" in condition(model, "Sized")[2]
+    limits = of_kind(model, "diffusion").template.limits
+    assert (limits.max_batch_size, limits.planned_rows, limits.max_sequence_length) == (8, None, 100_000)
+    assert model.status.sizing is not None
+    assert 1 <= model.status.sizing.arms[0].rows < 8
+    assert of_kind(model, "diffusion").memory == model.status.sizing.arms[0].memory
+    written = inspected(a_gpu_model(limits={"maxBatchSize": 8, "maxSequenceLength": 100_000}))
+    assert written.status.revisions == []
 
 
 def test_auto_rows_are_as_many_as_fit_and_short_ones_may_be_more() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from diffusion_operator.api import conditions as reasons
 from diffusion_operator.api.conditions import Reason
 from diffusion_operator.api.models import ArmKind, DiffusionModelSpec, ModelSource
-from diffusion_operator.core.sizing import SizingError, explain
+from diffusion_operator.core.sizing import SizingError
 
 from .budget import Memory
 from .facts import Known
@@ -71,4 +71,4 @@ def _size(spec: DiffusionModelSpec, kind: ArmKind, source: ModelSource, known: K
     except SizingError as error:
         return ArmSize(kind, reasons.DOES_NOT_FIT, str(error))
     reason = reasons.PLANNED if found.plan.fits else reasons.DOES_NOT_FIT
-    return ArmSize(kind, reason, explain(found.plan), found)
+    return ArmSize(kind, reason, found.message, found)

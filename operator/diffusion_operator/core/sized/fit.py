@@ -1,7 +1,7 @@
 """Limits of one arm from its facts and the memory of a pod."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -17,10 +17,7 @@ from diffusion_operator.api.models import (
     Sampler,
 )
 from diffusion_operator.core import defaults
-from diffusion_operator.core.sizing import Arm, Asked, Budget, Device, Plan, plan
-
-# Alternatives of the planner that change nothing but the length.
-_SHORTER = {True: ("shorter", "fewer rows and shorter"), False: ("shorter",)}
+from diffusion_operator.core.sizing import Arm, Asked, Budget, Device, Plan, explain, plan
 
 
 class WrongModelError(ValueError):
@@ -29,20 +26,21 @@ class WrongModelError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What was planned for one arm, for the limits as spec has them."""
+    """What was planned for one arm, for the limits as spec has them.
+
+    `most_rows` is how many rows the engine may take where short ones are in flight: it admits them by what they need.
+    """
 
     plan: Plan
+    most_rows: int
     rows_are_auto: bool
     tokens_are_auto: bool
     most_tokens: int
 
     @property
     def max_batch_size(self) -> int | None:
-        """Rows that limits.maxBatchSize auto means; None: what is written.
-
-        The engine admits rows by what they need: of short ones it takes more than of full length ones.
-        """
-        return defaults.MOST_ROWS if self._fits_auto_rows else None
+        """Rows that limits.maxBatchSize auto means; None: what is written, or the default."""
+        return self.most_rows if self._fits_auto_rows else None
 
     @property
     def planned_rows(self) -> int | None:
@@ -56,6 +54,12 @@ class Fit:
         return self.plan.tokens if is_less else None
 
     @property
+    def message(self) -> str:
+        """The plan in words."""
+        has_more = self.plan.fits and self.most_rows > self.plan.rows
+        return explain(self.plan) + (f"; of shorter ones up to {self.most_rows} rows" if has_more else "")
+
+    @property
     def _fits_auto_rows(self) -> bool:
         return self.rows_are_auto and self.plan.fits
 
@@ -66,6 +70,9 @@ NO_FITS: Mapping[ArmKind, Fit] = MappingProxyType({})
 def fit(facts: ModelFacts, spec: DiffusionModelSpec, budget: Budget, *, kind: ArmKind, source: ModelSource) -> Fit:
     """Plan one arm. What is written is checked and never changed; what is auto is as much as fits.
 
+    Where rows are not written either, the default is the most that the engine takes, and as many of full length are
+    planned as fit: a default must not refuse what one that is lower would serve.
+
     Raises:
         WrongModelError: the checkpoint is not for this arm.
         SizingError: it cannot be run like that with any amount of memory.
@@ -74,29 +81,39 @@ def fit(facts: ModelFacts, spec: DiffusionModelSpec, budget: Budget, *, kind: Ar
     limits, resources = spec.limits or Limits(), spec.resources or Resources()
     on_cpu = not resources.gpus
     rows, tokens = limits.max_batch_size, limits.max_sequence_length
-    rows_are_auto, tokens_are_auto = rows == "auto", tokens == "auto"
     sampler = spec.sampler or Sampler()
     is_diffusion = kind is ArmKind.DIFFUSION
+    asked = Asked(
+        rows=None if rows == "auto" else rows or defaults.MAX_BATCH_SIZE,
+        tokens=None if tokens == "auto" else tokens,
+        canvas=_canvas(facts, sampler) if is_diffusion else None,
+        dtype=_dtype(source, on_cpu=on_cpu),
+        # The worker of this release runs a model on one GPU, however many a pod has.
+        gpus=1,
+        guidance=is_diffusion and bool(sampler.guidance_scale),
+        arm=Arm(kind.value),
+    )
+    device = Device.CPU if on_cpu else Device.CUDA
+    made = _plan(facts, asked, budget, device)
+    if not made.fits:
+        changes = _may_change(rows_are_written=isinstance(rows, int), tokens_are_auto=tokens == "auto")
+        other = next((other for change in changes for other in made.alternatives if other.change == change), None)
+        made = _plan(facts, replace(asked, rows=other.rows, tokens=other.tokens), budget, device) if other else made
+    return Fit(
+        plan=made,
+        most_rows=defaults.MOST_ROWS if rows == "auto" else rows or defaults.MAX_BATCH_SIZE,
+        rows_are_auto=rows == "auto",
+        tokens_are_auto=tokens == "auto",
+        most_tokens=facts.max_positions,
+    )
 
-    def planned(length: int | None) -> Plan:
-        asked = Asked(
-            rows=None if rows == "auto" else rows or defaults.MAX_BATCH_SIZE,
-            tokens=length,
-            canvas=_canvas(facts, sampler) if is_diffusion else None,
-            dtype=_dtype(source, on_cpu=on_cpu),
-            # The worker of this release runs a model on one GPU, however many a pod has.
-            gpus=1,
-            guidance=is_diffusion and bool(sampler.guidance_scale),
-            arm=Arm(kind.value),
-        )
-        return _plan(facts, asked, budget, Device.CPU if on_cpu else Device.CUDA)
 
-    made = planned(None if tokens == "auto" else tokens)
-    if tokens_are_auto and not made.fits:
-        shorter = _SHORTER[rows_are_auto]
-        lengths = [other.tokens for other in made.alternatives if other.change in shorter]
-        made = planned(lengths[0]) if lengths else made
-    return Fit(plan=made, rows_are_auto=rows_are_auto, tokens_are_auto=tokens_are_auto, most_tokens=facts.max_positions)
+def _may_change(*, rows_are_written: bool, tokens_are_auto: bool) -> list[str]:
+    """Which of the planner's alternatives keep to what is written, the least change first."""
+    changes = [] if rows_are_written else ["fewer rows"]
+    if tokens_are_auto:
+        changes += ["shorter"] if rows_are_written else ["shorter", "fewer rows and shorter"]
+    return changes
 
 
 @lru_cache(maxsize=4096)
