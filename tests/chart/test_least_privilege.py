@@ -24,7 +24,13 @@ from tests.chart.release import Release, until
 MODELS = "serving.diffusion-operator.dev"
 MODES: dict[str, dict[str, Any]] = {"cluster-wide": {}, "in one namespace": {"watchNamespaces": ["default"]}}
 
-_APPLIED = (("apps", "deployments"), ("", "services"), ("", "configmaps"), ("batch", "jobs"))
+_APPLIED = (
+    ("apps", "deployments"),
+    ("", "services"),
+    ("", "configmaps"),
+    ("batch", "jobs"),
+    ("coordination.k8s.io", "leases"),
+)
 # Asked by the authorizer or by admission within another request, so never seen in the audit log on their own.
 UNSEEN = {
     # Server-side apply of an object that is not there yet is a PATCH that needs `create` too.

@@ -135,8 +135,8 @@ class Limits(ApiModel):
         default=None,
         json_schema_extra=_INT_OR_STRING | _AUTO_OR_ROWS,
         description="Most requests in flight in one pod, 1 to 64, which must fit the memory at full length. auto: as "
-        "many as fit; where the memory is not known, 8. "
-        "Default: 8.",
+        "many as fit, and more of shorter ones; where the memory is not known, 8. "
+        "Default: 8. Where fewer fit at full length, as many as fit are admitted.",
     )
     max_sequence_length: Literal["auto"] | Annotated[int, Field(ge=16, le=1048576)] | None = Field(
         default=None,
