@@ -17,8 +17,8 @@ from diffusion_worker.wire import FinishEvent
 from tests.engine.answers import request, running, send
 from tests.engine.runners import WatchedRunner, diffusion_runner
 
-_OF_A_ROW = 256 << 20
-_LEFT = 700 << 20  # two rows fit, three do not
+_OF_A_ROW = 1 << 30
+_LEFT = 5 << 29  # two rows fit, three do not
 
 
 def _take(rows: Sequence[Row]) -> None:

@@ -63,7 +63,8 @@ def admitted(memory: RowMemory, rows: Sequence[Row]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("known", "arm"), [(DIFFUSION_GEMMA, Arm.DIFFUSION), (LLADA, Arm.DIFFUSION), (DREAM, Arm.DIFFUSION), (LLADA, Arm.AR)]
+    ("known", "arm"),
+    [(DIFFUSION_GEMMA, Arm.DIFFUSION), (LLADA, Arm.DIFFUSION), (DREAM, Arm.DIFFUSION), (LLADA, Arm.AR)],
 )
 @pytest.mark.parametrize("rows", [1, 4, 12])
 def test_as_many_of_the_longest_rows_as_were_planned_run_together(known: KnownShape, arm: Arm, rows: int) -> None:
@@ -117,9 +118,7 @@ def test_after_a_failure_fewer_rows_run_and_alone_each_still_does() -> None:
     budget_rows=st.integers(1, 12),
     arm=st.sampled_from(Arm),
 )
-def test_what_runs_together_is_never_over_the_budget(
-    rows: list[tuple[int, int]], budget_rows: int, arm: Arm
-) -> None:
+def test_what_runs_together_is_never_over_the_budget(rows: list[tuple[int, int]], budget_rows: int, arm: Arm) -> None:
     model = planned(LLADA, arm)
     budget = budget_of(model, budget_rows)
     memory = RowMemory(max_rows=64, model=model, budget=budget)

@@ -85,7 +85,7 @@ class Batch:
 
     def _end_for_memory(self, rows: Sequence[Row], error: Exception) -> None:
         """An allocation failed: the row that began last goes, and what the others need is there again."""
-        row = max(rows, key=lambda row: row.started or 0.0)
+        row = rows[-1]
         _log.error("there was no memory for a step of %d rows: %s", len(rows), error, extra=row.log_fields)
         self._memory.failed(time.monotonic())
         error.__traceback__ = None  # its frames hold the tensors of the pass

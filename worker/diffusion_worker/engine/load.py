@@ -19,6 +19,7 @@ from diffusion_worker.models.diffusion import FullAttentionLimit, load_diffusion
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.mask_diffusion import is_mask_model, load_mask_model
 from diffusion_worker.sizing import Arm, Device, Dtype, Workload, engine_costs
+from diffusion_worker.sizing.costs import Layers
 
 
 def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> Engine:
@@ -35,7 +36,9 @@ def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> En
     if config.memory_budget is not None:
         at_once = planned_bytes or max(0, config.memory_budget - runner.weight_bytes)
         rows = max(1, model.rows_within(at_once, at_most=runner.max_batch_size))
-        measured = measure_largest_step(runner, rows=rows, canvas=model.longest.canvas)
+        canvas = model.longest.canvas
+        answer = canvas if model.costs.layers is Layers.WHOLE else 1
+        measured = measure_largest_step(runner, rows=rows, canvas=canvas, answer=answer)
         check(
             measured,
             planned=config.planned,

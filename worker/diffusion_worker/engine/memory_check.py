@@ -18,6 +18,7 @@ from diffusion_worker.wire import GenerateRequest
 
 _log = logging.getLogger(__name__)
 _TOKEN = 5
+_STEPS = 2  # of a mask model the first is over whole sequences, the other over blocks
 _MIB = 2**20
 
 
@@ -40,16 +41,17 @@ class MeasuredBytes:
         return self.weights + self.kv + self.step + self.reserve
 
 
-def measure_largest_step(runner: Runner, *, rows: int, canvas: int) -> MeasuredBytes:
+def measure_largest_step(runner: Runner, *, rows: int, canvas: int, answer: int = 1) -> MeasuredBytes:
     """All rows at their longest, as if the beginnings of their prompts were in the cache: its content does not matter.
 
-    First some read the end of their prompts together; then one does while all others are in their last canvas.
+    First some read the end of their prompts together; then one does while all others are in their last canvas. Answers
+    have `answer` tokens: a mask model's block is as long as its answer lets it.
     """
     reserve = _process_bytes(runner)
     with MemoryMeter(runner.device) as meter:
         reading = [PREFILL_CHUNK] * min(rows, PREFILL_ROWS)
         beside = [PREFILL_CHUNK, *[canvas] * (rows - 1)]
-        kv = max(_rehearse(runner, reading), _rehearse(runner, beside))
+        kv = max(_rehearse(runner, reading, answer), _rehearse(runner, beside, answer))
     return MeasuredBytes(weights=runner.weight_bytes, kv=kv, step=max(0, meter.peak_bytes - kv), reserve=reserve)
 
 
@@ -69,24 +71,27 @@ def check(measured: MeasuredBytes, *, planned: PlannedBytes | None, budget: int,
     _log.info("%s", said)
 
 
-def _rehearse(runner: Runner, pending: list[int]) -> int:
-    """One step of rows that have so many tokens of their prompts left; bytes of keys and values after it."""
-    tokens = runner.limits.max_sequence_length
+def _rehearse(runner: Runner, pending: list[int], answer: int) -> int:
+    """Two steps of rows that have so many tokens of their prompts left; most bytes of keys and values after one."""
+    prompt = max(1, runner.limits.max_sequence_length - answer)
     rows: list[Row] = []
     try:
         for left in pending:
             request = GenerateRequest(
                 request_id="measure",
-                prompt_token_ids=[_TOKEN] * (tokens - 1),
-                max_tokens=1,
-                sampler=SamplerSettings(max_denoising_steps=1),
+                prompt_token_ids=[_TOKEN] * prompt,
+                max_tokens=min(answer, runner.limits.max_sequence_length - prompt),
+                sampler=SamplerSettings(max_denoising_steps=_STEPS),
             )
             row = admit_request(request, runner=runner, emit=lambda _: None)
-            row.count_cached(max(0, tokens - 1 - left))
+            row.count_cached(max(0, prompt - left))
             runner.admit(row)
             rows.append(row)
-        runner.step(rows)
-        return runner.cache_bytes
+        held = []
+        for _ in range(_STEPS):
+            runner.step(rows)
+            held.append(runner.cache_bytes)
+        return max(held)
     finally:
         for row in rows:
             runner.release(row)
