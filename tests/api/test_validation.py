@@ -82,6 +82,10 @@ WRONG = {
     "a revision of a folder": Wrong(
         resource(model={"source": "file:///models/x", "revision": "main"}), ("spec.model", "use an hf:// source")
     ),
+    "a token for a folder": Wrong(
+        resource(model={"source": "file:///models/x", "tokenSecretRef": {"name": "hub", "key": "token"}}),
+        ("spec.model", "tokenSecretRef is a token of the hub"),
+    ),
     "a name too long": Wrong(resource(name="s" * 51), ("metadata.name", "longer than 50", "shorten")),
     "a name that is no Service's": Wrong(resource(name="3stories"), ("metadata.name", "start with a letter")),
     "a quantity that is none": Wrong(

@@ -51,7 +51,7 @@ def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
                     {"name": "grpc", "containerPort": labels.GRPC_PORT},
                     {"name": "metrics", "containerPort": labels.METRICS_PORT},
                 ],
-                **hub_environment(template.model),
+                **hub_environment(template.model, cache_claim=resources.cache_claim),
                 "resources": _container_resources(resources),
                 "securityContext": container_security(),
                 "startupProbe": {
@@ -153,12 +153,15 @@ def model_volume(model: ModelSource, *, cache_claim: str | None) -> tuple[list[d
             return [], []
 
 
-def hub_environment(model: ModelSource) -> dict[str, Any]:
+def hub_environment(model: ModelSource, *, cache_claim: str | None) -> dict[str, Any]:
     """The container's environment for the hub, where there is anything to say."""
-    token = model.token_secret_ref
-    if token is None:
-        return {}
-    return {"env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token.to_wire()}}]}
+    found: list[dict[str, Any]] = []
+    if model.token_secret_ref:
+        found.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": model.token_secret_ref.to_wire()}})
+    if cache_claim and parse_source(model.source).scheme is Scheme.HUB:
+        # What the hub's client keeps beside checkpoints: its home in the image is read-only.
+        found.append({"name": "HF_HOME", "value": f"{CACHE}/.home"})
+    return {"env": found} if found else {}
 
 
 def _read_only(volume: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -197,6 +197,32 @@ def test_the_pod_sees_its_checkpoint(source: str, path: str | None, volume: dict
     assert set(mounts) == {v["name"] for v in spec["volumes"]}
 
 
+def test_pods_share_a_cache_where_there_is_a_claim_for_it() -> None:
+    model, found = made(model={"source": "hf://org/name"}, resources={"cacheClaim": "models"})
+    spec = pod(model, found)
+    assert {"name": "cache", "persistentVolumeClaim": {"claimName": "models"}} in spec["volumes"]
+    (worker,) = spec["containers"]
+    assert {"name": "cache", "mountPath": "/models/cache"} in worker["volumeMounts"]
+    assert worker["env"] == [{"name": "HF_HOME", "value": "/models/cache/.home"}]
+    assert "env" not in pod(model, found, revision=ar(model))["containers"][0]  # a folder in the image
+
+
+def test_the_token_of_the_hub_comes_from_a_secret() -> None:
+    token = {"name": "hub", "key": "token"}
+    model, found = made(model={"source": "hf://org/name", "tokenSecretRef": token})
+    (worker,) = pod(model, found)["containers"]
+    assert worker["env"] == [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}}]
+
+
+def test_the_window_of_the_repetition_gate_goes_to_the_worker() -> None:
+    plain, _ = made()
+    default, _ = made(rollout={"gates": {"repetitionRate": {"window": 32}}})
+    assert diffusion(default) == diffusion(plain)
+    model, found = made(rollout={"gates": {"repetitionRate": {"window": 64}}})
+    assert config(model, found, diffusion(model)).repetition_window == 64
+    assert config(model, found, ar(model)).repetition_window == 64
+
+
 def test_the_pod_is_restricted() -> None:
     model, found = made()
     spec = pod(model, found)

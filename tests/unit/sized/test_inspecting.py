@@ -168,7 +168,10 @@ def test_the_job_sees_the_checkpoint_as_the_pods_do() -> None:
         "--revision=abc",
         "--cache=/models/cache",
     ]
-    assert container["env"] == [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}]
+    assert container["env"] == [
+        {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+        {"name": "HF_HOME", "value": "/models/cache/.home"},
+    ]
     assert {"name": "cache", "persistentVolumeClaim": {"claimName": "models"}} in pod["volumes"]
     assert pod["nodeSelector"] == {"gpu": "h200"}
     assert "nvidia.com/gpu" not in str(container["resources"])

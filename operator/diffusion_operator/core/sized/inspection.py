@@ -76,7 +76,7 @@ def inspection(inspected: InspectedSource, source: ModelSource, *, model: str, r
                 "name": "inspect",
                 "image": inspected.image,
                 "command": command,
-                **hub_environment(source),
+                **hub_environment(source, cache_claim=resources.cache_claim),
                 "resources": {"requests": _REQUESTS, "limits": _LIMITS},
                 "securityContext": container_security(),
                 "terminationMessagePolicy": "FallbackToLogsOnError",
