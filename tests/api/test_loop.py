@@ -41,8 +41,8 @@ def test_a_resource_goes_from_nothing_to_diffusion_at_full_weight(operator: Oper
     assert (seen.status["phase"], seen.status["rollout"]["diffusionPercent"]) == ("Serving", 100)
 
     printed = seen.server.kubectl("-n", seen.namespace, "get", "dm", MODEL)
-    assert printed.split()[:5] == ["NAME", "PHASE", "READY", "WEIGHT", "URL"]
-    assert printed.splitlines()[1].split()[:5] == [MODEL, "Serving", "True", "100", URL]
+    assert printed.split()[:8] == ["NAME", "PHASE", "READY", "WEIGHT", "ROLLOUT", "STEP", "GATES", "URL"]
+    assert printed.splitlines()[1].split()[:5] == [MODEL, "Serving", "True", "100", "Promoted"]
     described = seen.server.kubectl("-n", seen.namespace, "describe", "dm", MODEL)
     assert "RoutesChanged" in described
 
@@ -80,6 +80,8 @@ def test_an_idle_operator_writes_nothing(operator: OperatorProcess, seen: Seen) 
     seen.set_ready("ar", 1)
     seen.set_ready("diffusion", 1)
     until(lambda: seen.status.get("phase") == "Serving", what="Serving")
+    # The promoted revision is watched on: here without a metrics store, which is told once.
+    until(lambda: seen.condition("MetricsAvailable").get("status") == "False", what="the first look at metrics")
     # The last write wakes the loop once more; from then on each wake must end without a write.
     settled = seen.versions()
     writes, passes = operator.writes(), operator.passes()
