@@ -46,6 +46,11 @@ class Row:
     means: str
 
 
+class _Metric:
+    def set(self, value: float) -> None:
+        """What a worker shows from its start."""
+
+
 class _Family:
     """In the place of Triton's `MetricFamily`: remembers what is made."""
 
@@ -56,8 +61,9 @@ class _Family:
         self._row = Row(name, kind, (), description)
         self.made[name] = self._row
 
-    def Metric(self, *, labels: dict[str, str], **_: Any) -> None:  # noqa: N802 - Triton's name
+    def Metric(self, *, labels: dict[str, str], **_: Any) -> _Metric:  # noqa: N802 - Triton's name
         self.made[self._row.name] = Row(self._row.name, self._row.kind, tuple(labels), self._row.means)
+        return _Metric()
 
 
 def of_registry(registry: CollectorRegistry) -> list[Row]:

@@ -1,12 +1,13 @@
 """The HTTP endpoints, public and admin."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable
 from typing import Any
 
 from diffusion_operator.api.status import ArmRole
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -84,7 +85,8 @@ def _app(gateway: Gateway, routes: list[Route], access: list[Middleware]) -> Sta
         return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
 
     async def metrics(_: Request) -> Response:
-        return Response(generate_latest(gateway.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        # In a thread: no request waits for the text of a thousand models.
+        return Response(await asyncio.to_thread(gateway.metrics.text), media_type=CONTENT_TYPE_LATEST)
 
     common = [
         Route("/healthz", health, methods=["GET"]),
@@ -140,6 +142,7 @@ class _Api:
         seed = _drawn_seed(parsed) if parsed.seed is None else parsed.seed
         requests = parsed.to_wire(request_id=trace.worker_request_id, seed=seed)
         trace.choices, trace.choices_per_prompt = len(requests), parsed.n
+        self._gateway.hold_choices(trace, len(requests))
         deadline = trace.started + self._gateway.settings.request_timeout_seconds
         question = Question(
             table=table,

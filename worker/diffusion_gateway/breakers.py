@@ -42,5 +42,5 @@ class Breakers:
     def open_among(self, targets: Iterable[str]) -> int:
         """How many of these pods have a breaker that is not closed."""
         now = self._clock()
-        known = (self._pods[target].breaker for target in targets if target in self._pods)
+        known = [pod.breaker for target in targets if (pod := self._pods.get(target))]  # asked from a thread
         return sum(breaker.state(now) != State.CLOSED for breaker in known)
