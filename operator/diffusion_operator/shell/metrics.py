@@ -9,6 +9,7 @@ from prometheus_client import Counter as CounterMetric
 
 from diffusion_operator.api.models import Phase, RolloutState
 from diffusion_operator.api.rollout import GateName, Outcome, RolloutPhase
+from diffusion_operator.core.gates import GateLimits
 
 _MODEL = ["model_namespace", "model"]  # Prometheus would rename `namespace`
 
@@ -73,9 +74,17 @@ class Metrics:
             _MODEL,
             registry=self.registry,
         )
+        self.first_token_limit = Gauge(
+            "diffusion_operator_first_token_limit_seconds",
+            "The limit of the gate on time to first token, for its 95th percentile.",
+            _MODEL,
+            registry=self.registry,
+        )
 
-    def show(self, namespace: str, name: str, state: RolloutState, *, now: datetime) -> None:
-        """Set what is told of one rollout."""
+    def show(self, namespace: str, name: str, state: RolloutState, *, limits: GateLimits, now: datetime) -> None:
+        """Set what is told of one rollout. `limits` are those in force, empty while there is nothing to roll out."""
+        if first_token := limits.get(GateName.TIME_TO_FIRST_TOKEN):
+            self.first_token_limit.labels(namespace, name).set(first_token.highest)
         for phase in RolloutPhase:
             self.rollout_phase.labels(namespace, name, phase.value).set(state.phase is phase)
         self.rollout_percent.labels(namespace, name).set(state.canary_percent)
@@ -99,6 +108,7 @@ class Metrics:
             self.rollout_held,
             self.gate_verdict,
             self.metrics_unreadable,
+            self.first_token_limit,
         ):
             gauge.remove_by_labels(by_model)
 

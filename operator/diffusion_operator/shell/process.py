@@ -13,7 +13,7 @@ from diffusion_operator.adapters.gateways import HttpGateways
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
 from diffusion_operator.adapters.lease import LifeLease
 from diffusion_operator.adapters.metrics import Metrics as Measurements
-from diffusion_operator.adapters.metrics import NoMetrics
+from diffusion_operator.adapters.prometheus.readings import PrometheusMetrics
 from diffusion_operator.adapters.sizing import KubernetesSizing
 from diffusion_operator.api import labels
 from diffusion_operator.core.rollout import Pace
@@ -51,8 +51,9 @@ async def run(
         await Connection.open(kubeconfig=settings.kubeconfig) as connection,
         HttpGateways(connection, namespace=settings.namespace, service=settings.gateway_service) as gateways,
         KubernetesSizing(connection) as sizing,
+        PrometheusMetrics(settings.prometheus, registry=metrics.registry) as prometheus,
     ):
-        measurements = measurements or NoMetrics()
+        measurements = measurements or prometheus
         lease = LifeLease(
             connection,
             namespace=settings.namespace,

@@ -156,7 +156,8 @@ class Reconciler:
     def _after(self, model: DiffusionModel, decision: Decision, memory: Memory, observed: Observation) -> float | None:
         """Remember what the rollout decided, have metrics read when they are due, and say when to pass again."""
         metadata, state = model.metadata, model.status.rollout
-        self._metrics.show(metadata.namespace, metadata.name, state, now=clock.now())
+        limits = decision.intent.policy.gates if decision.intent else {}
+        self._metrics.show(metadata.namespace, metadata.name, state, limits=limits, now=clock.now())
         if decision.rollout is None or decision.intent is None:
             return decision.look_again_seconds
         memory.runs = decision.rollout.runs
