@@ -1,12 +1,13 @@
 """Several prompts in one request for completions."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 from diffusion_worker.wire import BlockEvent, FinishEvent, GenerateRequest
 
-from tests.gateway.fake_triton import Event, says
-from tests.gateway.stack import Stack
+from tests.gateway.fake_triton import Event, hangs, says
+from tests.gateway.stack import Stack, eventually, started
 
 
 async def echo(request: GenerateRequest, _: Any) -> AsyncIterator[Event]:
@@ -63,3 +64,20 @@ async def test_a_batch_spreads_over_the_pods_of_an_arm(stack: Stack) -> None:
     await stack.route(arm)
     await stack.openai.completions.create(model="story", prompt=["a", "b", "c", "d"])
     assert [len(pod.requests) for pod in arm.pods] == [2, 2]
+
+
+async def test_large_batches_are_an_overload_before_they_fill_the_gateway() -> None:
+    body = {"model": "story", "prompt": ["x"] * 8}
+    async with started(max_in_flight=4) as stack:  # 16 choices
+        arm = await stack.arm("stable", hangs(), percent=100)
+        await stack.route(arm)
+        held = [asyncio.create_task(stack.http.post("/v1/completions", json=body)) for _ in range(2)]
+        await eventually(lambda: len(arm.pods[0].requests) == 16)
+        refused = await stack.http.post("/v1/completions", json=body | {"prompt": "x"})
+        assert refused.status_code == 429
+        assert "16 choices" in refused.json()["error"]["message"]
+        for task in held:
+            task.cancel()
+        await eventually(lambda: stack.metric("requests_in_flight") == 0)
+        arm.pods[0].script = says("x")
+        assert (await stack.http.post("/v1/completions", json=body)).status_code == 200

@@ -23,6 +23,8 @@ from .tracing import Tracing
 # Bodies in flight together may be as large as this many of the largest. A request holds up to eight times its body, as objects
 # and as what is sent to the worker: with the chart's defaults that is half of the pod's memory.
 _LARGEST_BODIES = 16
+# A request may ask for 32 choices, each a stream to a pod; together they may be this many times the requests.
+_CHOICES_PER_REQUEST = 4
 
 
 class Gateway:
@@ -58,6 +60,7 @@ class Gateway:
         """Whether the table was read from the API server."""
         self._in_flight = 0
         self._held_bytes = 0
+        self._held_choices = 0
         self._rate = ServiceRate(time.monotonic())
         """Of completions."""
 
@@ -97,9 +100,21 @@ class Gateway:
         self._held_bytes += size
         trace.held_bytes += size
 
+    def hold_choices(self, trace: Trace, choices: int) -> None:
+        """Count a completion's choices in. Raises `ApiError` (429) when those in flight are too many together."""
+        limit = _CHOICES_PER_REQUEST * self.settings.max_in_flight
+        if self._held_choices and self._held_choices + choices > limit:
+            raise overloaded(
+                f"The requests in flight here ask for {self._held_choices} choices, and {limit} is the limit; try again later.",
+                retry_after_seconds=self._retry_after_seconds(),
+            )
+        self._held_choices += choices
+        trace.held_choices = choices
+
     def finish(self, trace: Trace) -> None:
         """A request has ended, in whatever way."""
         self._held_bytes -= trace.held_bytes
+        self._held_choices -= trace.held_choices
         if trace.admitted:
             self._in_flight -= 1
             self._rate.count(time.monotonic())

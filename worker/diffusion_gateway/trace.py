@@ -63,6 +63,8 @@ class Trace:
     """Counted as in flight."""
     held_bytes: int = 0
     """Of its body, counted as held."""
+    held_choices: int = 0
+    """Counted as held."""
 
     @property
     def worker_request_id(self) -> str:
