@@ -30,19 +30,22 @@ class CanvasState:
 class Canvases:
     """The canvases of all rows, at the index of their slot, so that a step over all rows copies nothing."""
 
-    def __init__(self, *, max_rows: int, no_soft_embedding: torch.Tensor) -> None:
-        """Room for `max_rows` canvases of C tokens; `no_soft_embedding` [C, d] is what a first step gets."""
+    def __init__(self, *, no_soft_embedding: torch.Tensor) -> None:
+        """For canvases of C tokens; `no_soft_embedding` [C, d] is what a first step gets. Room comes as slots are used."""
         canvas_length, _ = no_soft_embedding.shape
-        tokens = torch.zeros(max_rows, canvas_length, dtype=torch.int64, device=no_soft_embedding.device)
         self._state = CanvasState(
-            x_t=tokens,
-            accepted=tokens.bool(),
-            best=tokens.clone(),
-            soft_embedding=no_soft_embedding.repeat(max_rows, 1, 1),
+            x_t=torch.zeros(0, canvas_length, dtype=torch.int64, device=no_soft_embedding.device),
+            accepted=torch.zeros(0, canvas_length, dtype=torch.bool, device=no_soft_embedding.device),
+            best=torch.zeros(0, canvas_length, dtype=torch.int64, device=no_soft_embedding.device),
+            soft_embedding=no_soft_embedding.new_zeros(0, *no_soft_embedding.shape),
         )
 
+    @torch.inference_mode()
     def begin(self, slots: Sequence[int], noise: torch.Tensor) -> None:
         """Start new canvases from `noise` [B, C]."""
+        missing = max(slots) + 1 - len(self._state.x_t)
+        if missing > 0:
+            self._state = _with_more_rows(self._state, missing)
         at = _index_of(slots)
         self._state.x_t[at] = noise
         self._state.accepted[at] = False
@@ -63,9 +66,16 @@ class Canvases:
         self._state.best[at] = state.best
         self._state.soft_embedding[at] = state.soft_embedding
 
+    @torch.inference_mode()
     def move(self, *, source: int, target: int) -> None:
-        """A row has moved to another slot."""
-        self.write([target], self.read([source]))
+        """A row has moved to another slot. It may not have begun a canvas."""
+        if source < len(self._state.x_t):
+            self.write([target], self.read([source]))
+
+
+def _with_more_rows(state: CanvasState, count: int) -> CanvasState:
+    parts = (state.x_t, state.accepted, state.best, state.soft_embedding)
+    return CanvasState(*(torch.cat([part, part.new_zeros(count, *part.shape[1:])]) for part in parts))
 
 
 def _index_of(slots: Sequence[int]) -> slice | list[int]:

@@ -49,7 +49,7 @@ class DiffusionRunner(CanvasRunner):
         self._canvas_length = settings.canvas_length or model.canvas_length
         self._slots = Slots(model.new_cache(max_rows=max_batch_size))
         first = model.no_soft_embedding()[:1].expand(self._canvas_length, -1)
-        self._canvases = Canvases(max_rows=max_batch_size, no_soft_embedding=first)
+        self._canvases = Canvases(no_soft_embedding=first)
 
     @property
     def cache_bytes(self) -> int:

@@ -4,7 +4,7 @@ import gc
 
 import torch
 
-_OF_THE_CPU = "not enough memory"  # c10/core/impl/alloc_cpu.cpp
+_OF_THE_CPU = "DefaultCPUAllocator"  # c10/core/impl/alloc_cpu.cpp; what it is named by has no type of its own
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ from math import ceil
 
 from diffusion_worker.inspect.facts import LayerGroup, LayerKind, ModelFacts
 
-from .cache import kept, token_bytes
+from .cache import Span, kept, token_bytes
 from .costs import EngineCosts
 from .workload import Workload
 
@@ -35,18 +35,15 @@ def packed(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) ->
     width = ceil(facts.intermediate_size / load.gpus)
     norm = d * (e + 2 * FLOAT32 + halves)
     dense = d * (2 * e + FLOAT32) + width * (3 + gelu) * e
-    of_token = max(
-        norm,
-        dense,
-        d * (3 * e + FLOAT32) + _experts(facts, load, gelu=gelu),
-        *(_packed_attention(group, facts, load) for group in facts.layers),
+    feed_forward = max(norm, dense, d * (3 * e + FLOAT32) + _experts(facts, load, gelu=gelu))
+    attention = max(
+        run.positions * _packed_attention(group, facts, load) + _of_row(group, load, engine, run)
+        for group in facts.layers
     )
-    rotary = sum(
-        3 * FLOAT32 // 2 * dim
-        for dim in {(group.kind, group.head_dim): group.head_dim for group in facts.layers}.values()
-    )
-    of_row = max(_of_row(group, load, engine, run) for group in facts.layers)
-    return run.positions * (of_token + rotary + 2 * _INT64) + of_row + _row_masks(facts, load, engine, run)
+    head_dims = {group.kind: group.head_dim for group in facts.layers}
+    rotary = sum(3 * FLOAT32 * dim // 2 for dim in head_dims.values())
+    masks = run.positions * sum(keys.tokens for keys in _masked(facts, load, engine, run))
+    return max(run.positions * feed_forward, attention) + run.positions * (rotary + 2 * _INT64) + masks
 
 
 def _packed_attention(group: LayerGroup, facts: ModelFacts, load: Workload) -> int:
@@ -55,37 +52,38 @@ def _packed_attention(group: LayerGroup, facts: ModelFacts, load: Workload) -> i
     values_are_keys = facts.shared_kv_projection and group.kind is LayerKind.FULL
     projected = (heads + (1 if values_are_keys else 2) * kv_heads) * dim
     turned = (heads + kv_heads) * dim
-    values = kv_heads * dim * FLOAT32 if values_are_keys else 0  # else they are part of the projection
+    # Values are a part of the normed projection, which lives as long as they do, unless they were keys.
+    values = kv_heads * dim * FLOAT32 if values_are_keys else 0
     residual_and_input = 2 * facts.hidden_size * e
-    if e == FLOAT32:
-        return residual_and_input + values + (projected + turned) * e + max(heads * dim, facts.hidden_size) * e
-    turning = projected * (e + FLOAT32) + turned * (e + FLOAT32)
-    gathering = projected * FLOAT32 + turned * e + heads * dim * e
-    return residual_and_input + values + max(turning, gathering)
+    halves = 0 if e == FLOAT32 else e
+    turning = values + projected * (FLOAT32 + halves) + turned * (FLOAT32 + halves)
+    gathering = (values or projected * FLOAT32) + turned * e + max(heads * dim, facts.hidden_size) * e
+    return residual_and_input + max(turning, gathering)
 
 
 def _of_row(group: LayerGroup, load: Workload, engine: EngineCosts, run: Pass) -> int:
-    """Attention goes row by row: what one of them gathers, and its keys repeated and scores where no kernel avoids it."""
+    """Attention goes row by row: what one of them gathers; its mask as numbers; keys repeated and scores for want of a kernel."""
     heads, dim, e = ceil(group.heads / load.gpus), group.head_dim, load.dtype.element_bytes
+    keys = kept(group, load, engine, run.queries)
     gathered = run.queries * heads * dim * e
+    mask = 2 * run.queries * keys.tokens * e if run.is_causal and _is_masked(keys, load, run) else 0
     if not engine.writes_scores:
-        return gathered
-    keys = kept(group, load, engine, run.queries).tokens
-    repeated = 2 * keys * heads * dim * e if group.heads > group.kv_heads else 0
-    return gathered + repeated + keys * run.queries * heads * (e + FLOAT32)
+        return gathered + mask
+    repeated = 2 * keys.tokens * heads * dim * e if group.heads > group.kv_heads else 0
+    return gathered + mask + repeated + keys.tokens * run.queries * heads * (e + FLOAT32)
 
 
-def _row_masks(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) -> int:
-    """One for each kind of layer and each row that reads a part of its prompt: a bool for each query and key.
-
-    Attention makes numbers of one of them at a time, in two steps.
-    """
+def _masked(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) -> list[Span]:
+    """Kinds of layers for which each row that reads its prompt has a mask: a bool for each query and key."""
     if not run.is_causal:
-        return 0
-    chunks = load.tokens > run.queries  # a prompt's first part needs none where nothing is hidden
+        return []
     spans = {(group.kind, group.window): kept(group, load, engine, run.queries) for group in facts.layers}
-    keys = [span.tokens for span in spans.values() if chunks or span.is_windowed]
-    return run.positions * sum(keys) + 2 * run.queries * max(keys, default=0) * load.dtype.element_bytes
+    return [span for span in spans.values() if _is_masked(span, load, run)]
+
+
+def _is_masked(span: Span, load: Workload, run: Pass) -> bool:
+    """A prompt's first part needs no mask where nothing is hidden."""
+    return span.is_windowed or load.tokens > run.queries
 
 
 def _experts(facts: ModelFacts, load: Workload, *, gelu: int) -> int:

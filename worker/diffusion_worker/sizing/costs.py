@@ -56,7 +56,7 @@ class EngineCosts:
     nucleus_tiles: float = 8.25
     tile: int = GPU_TILE  # numbers
     nucleus_tile: int = GPU_TILE
-    # Soft embeddings [B, C, d]: those of all slots (engine/canvas.py), those of a step, and the rows they are made of.
+    # Soft embeddings [B, C, d] beside logits: those of all slots (engine/canvas.py), of a step, and the rows it makes.
     soft_embedding_copies: int = 3
     # Sliding layers drop the tokens that no later query sees (models/row_cache.py; models/cache.py keeps them).
     sliding_layers_drop: bool

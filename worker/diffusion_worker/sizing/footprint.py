@@ -57,10 +57,10 @@ def footprint(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Footpri
     """What `load` takes on each GPU."""
     kv = load.rows * kv_bytes(facts, load, engine)
     logits = _logits(facts, load, engine)
-    self_conditioning = _self_conditioning(facts, load, engine)
+    self_conditioning = _soft_embeddings(facts, load, engine, copies=engine.soft_embedding_copies)
     # Logits and a layer's tensors are never in memory together: what counts is the larger of the two.
-    layers = _layers(facts, load, engine)
-    activations = max(_beside_the_logits(facts, load), layers - logits)
+    layers = _soft_embeddings(facts, load, engine, copies=2 * load.branches - 1) + _layers(facts, load, engine)
+    activations = max(_beside_the_logits(facts, load), layers - logits - self_conditioning)
     working = kv + logits + self_conditioning + activations
     return Footprint(
         weights=weight_bytes(facts, load.dtype, gpus=load.gpus, keeps_vision=engine.keeps_vision),
@@ -98,11 +98,10 @@ def _beside_the_logits(facts: ModelFacts, load: Workload) -> int:
     return 2 * load.rows * load.branches * load.canvas * facts.hidden_size * load.dtype.element_bytes
 
 
-def _self_conditioning(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
+def _soft_embeddings(facts: ModelFacts, load: Workload, engine: EngineCosts, *, copies: int) -> int:
     if not facts.self_conditioning or load.canvas == 1 or engine.layers is not Layers.PACKED:
         return 0
-    soft_embedding = load.rows * load.canvas * facts.hidden_size * load.dtype.element_bytes
-    return soft_embedding * (engine.soft_embedding_copies + load.branches - 1)
+    return copies * load.rows * load.canvas * facts.hidden_size * load.dtype.element_bytes
 
 
 def _layers(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
