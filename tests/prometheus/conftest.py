@@ -39,6 +39,7 @@ def server(running: Server) -> Iterator[Server]:
     yield running
     for pod in running.pods.values():
         pod.fails = False
+        pod.also = str
         pod.counters.clear()
 
 

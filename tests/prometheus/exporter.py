@@ -2,6 +2,7 @@
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 ANSWER_LENGTHS = ("1-32", "33-64", "65-128", "129-256", "257-512", "513-1024", "1025+")
@@ -15,6 +16,8 @@ class Exporter:
     def __init__(self) -> None:
         self.counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
         self.fails = False
+        self.also: Callable[[], str] = str
+        """More of the page."""
         self.refused = 0
         self._ticks = 0
         exporter = self
@@ -49,7 +52,7 @@ class Exporter:
         for (name, labels), number in sorted(self.counters.items()):
             shown = ",".join(f'{key}="{value}"' for key, value in labels)
             lines.append(f"{name}{{{shown}}} {number}")
-        return "\n".join([*lines, ""])
+        return "\n".join([*lines, self.also()])
 
     def tick(self) -> int:
         """Marks what is on the page now: whoever has stored this number has stored all that came before."""
