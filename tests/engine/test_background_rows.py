@@ -42,6 +42,17 @@ def test_it_is_answered_as_any_other_while_nobody_else_comes(llama_model: ARMode
     assert background.text == live.text
 
 
+def test_its_answer_comes_in_one_piece(llama_model: ARModel) -> None:
+    with running(ar_runner(llama_model)) as engine:
+        background, live = send(engine, request(background=True, logprobs=1), request(logprobs=1))
+        assert background.finish == live.finish.model_copy(update={"queue_seconds": background.finish.queue_seconds})
+    (block,) = background.blocks
+    assert len(live.blocks) > 1
+    assert (block.index, block.text, block.tokens) == (0, live.text, live.finish.completion_tokens)
+    assert block.steps == live.finish.steps
+    assert block.logprobs == [token for each in live.blocks for token in each.logprobs or ()]
+
+
 @pytest.mark.parametrize("slots", [1, 2])
 def test_it_makes_room_before_the_next_step_when_another_needs_its_row(llama_model: ARModel, slots: int) -> None:
     answers: list[Answer] = []

@@ -80,7 +80,8 @@ class GenerateRequest(BaseModel):
         default=False, description="Diffusion only: show the canvas in work as `DraftEvent`s between its blocks."
     )
     background: bool = Field(
-        default=False, description="Answer it while nobody else waits; a request that does takes its row (`preempted`)."
+        default=False,
+        description="Answer it, in one block, while nobody else waits; a request that does takes its row (`preempted`).",
     )
 
     @model_validator(mode="after")

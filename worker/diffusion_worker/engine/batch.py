@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from diffusion_worker.engine.background import joined
 from diffusion_worker.engine.memory_faults import give_memory_back, is_out_of_memory
 from diffusion_worker.engine.memory_plan import RowMemory
 from diffusion_worker.engine.observer import Observer, outcome_of
@@ -122,9 +123,13 @@ class Batch:
         row.blocks += 1
         row.steps += commit.steps
         self._observer.block_committed(block)
-        if not tell(row.emit, block, log_fields=row.log_fields):
-            row.cancelled = True  # nobody listens any more
+        if row.background:
+            row.held.append(block)
+        else:
+            self._send(row, block)
         if text.finish is not None:
+            if row.held:
+                self._send(row, joined(row.held))
             self.end(
                 row,
                 FinishEvent(
@@ -138,6 +143,10 @@ class Batch:
                     degeneration=degeneration(row.output.token_ids, window=self._repetition_window),
                 ),
             )
+
+    def _send(self, row: Row, block: BlockEvent) -> None:
+        if not tell(row.emit, block, log_fields=row.log_fields):
+            row.cancelled = True  # nobody listens any more
 
     def _fail(self, row: Row, message: str) -> None:
         self.end(row, ErrorEvent(code="engine_error", message=message))

@@ -52,6 +52,7 @@ class Row:
 
     steps: int = 0
     blocks: int = 0
+    held: list[BlockEvent] = field(default_factory=list)  # of a background row, sent together at its end
 
     @property
     def queue_seconds(self) -> float:
