@@ -22,8 +22,8 @@ REQUEST_SECONDS = 30.0
 """From the connection, or from the first byte of the next request, to the end of the headers."""
 KEEP_ALIVE_SECONDS = 75.0
 """Longer than usual clients and load balancers keep a connection, so that it is not closed under a request of theirs."""
-FAREWELL_SECONDS = 10.0
-"""From when we close a connection until the client has read what was left."""
+FAREWELL_SECONDS = 60.0
+"""From when we close a connection until the client has read what was left: at most an answer, also over a slow line."""
 SOCKET_SEND_BYTES = 128 * 2**10
 """The kernel would keep up to 4 MiB for each client that does not read."""
 _SWEEP_SECONDS = 1.0
