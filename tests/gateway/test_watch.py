@@ -83,6 +83,7 @@ async def test_the_last_table_stays_while_the_api_server_is_away(watched: Watche
     await watched.api.put(MODELS, model_resource(STABLE, generation=1))
     await watched.begin()
     await watched.generation(1)
+    await watched.sync()
     await watched.api.stop()
     await asyncio.sleep(0.5)
     assert [model.generation for model in watched.table.models.values()] == [1]
