@@ -57,10 +57,10 @@ class KubernetesCluster:
         return tuple(found)
 
     async def pods(self, deployment: LiveChild, *, namespace: str) -> ObservedPods:
-        """What a revision's pods are up to. They are only listed when some are not ready."""
+        """What a revision's pods are up to. They are only listed when some are not ready, or others cannot replace them."""
         status = deployment.manifest.get("status", {})
         ready = int(status.get("readyReplicas", 0))
-        if ready >= deployment.manifest["spec"].get("replicas", 1):
+        if ready >= deployment.manifest["spec"].get("replicas", 1) and not is_stuck(status):
             return ObservedPods(ready=ready, pods=int(status.get("replicas", 0)))
         model = deployment.manifest["metadata"]["labels"][labels.MODEL]
         answer = await self._connection.request(

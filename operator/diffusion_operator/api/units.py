@@ -18,6 +18,8 @@ _FACTORS: dict[str | None, Decimal] = {
     **{suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), start=1)},
 }
 
+_STORED_FACTORS = {"u": Decimal("0.000001"), "n": Decimal("0.000000001")}
+
 DURATION_REMEDY = "write whole numbers with ms, s, m or h, such as 50ms, 30s or 24h (a week is 168h)"
 QUANTITY_REMEDY = "write a positive number with an optional unit, such as 500m, 2 or 16Gi"
 
@@ -44,6 +46,17 @@ def amount(quantity: str | int) -> Decimal:
     if match is None or Decimal(match[1]) == 0:
         raise ValueError(f"{quantity!r} is not a quantity: {QUANTITY_REMEDY}")
     return Decimal(match[1]) * _FACTORS[match[2]]
+
+
+def stored_amount(quantity: str | int) -> Decimal:
+    """Value of a quantity as the API server writes it: what is finer than a thousandth comes back with u or n.
+
+    Raises:
+        ValueError: it is not a quantity.
+    """
+    text = str(quantity)
+    factor = _STORED_FACTORS.get(text[-1:])
+    return amount(text[:-1]) * factor if factor else amount(text)
 
 
 def cel(*rules: tuple[str, str]) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """The rollout's next state: what spec, annotation and observation of a resource are to the state machine, and back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from diffusion_operator.api import labels
-from diffusion_operator.api.models import DiffusionModel, ObjectMeta, RevisionStatus, RolloutState
+from diffusion_operator.api.models import DiffusionModel, EndpointStatus, ObjectMeta, RevisionStatus, RolloutState
 from diffusion_operator.api.rollout import Outcome
 
 from . import defaults, rollout, routes
+from .endpoints import cannot_score, ready_endpoints
 from .observation import Observation
 from .retirement import lagging_gateways
 from .revision import Wanted
@@ -30,15 +31,16 @@ def advance(
     asked: Wanted,
     *,
     revisions: Mapping[str, RevisionStatus],
+    endpoints: Mapping[str, EndpointStatus],
     observation: Observation,
     now: datetime,
     pace: rollout.Pace | None = None,
 ) -> Advanced:
-    """Decide about the rollout. `revisions` are those that exist, with what was observed of their pods."""
+    """Decide about the rollout. `revisions` are those that exist, with what was observed of their pods; `endpoints` the AR servers that are not ours."""
     replicas = model.spec.replicas or defaults.REPLICAS
     before = _known(model.status.rollout, revisions)
-    fallback = routes.fallback(asked, revisions=revisions, before=before, replicas=replicas)
-    policy = policy_in_force(model, asked)
+    fallback = routes.fallback(asked, revisions=revisions, endpoints=endpoints, before=before, replicas=replicas)
+    policy = rollout.policy(model.spec, can_score=not cannot_score(endpoints.get(fallback or asked.ar_hash)))
     command, refused = _command(model.metadata, before)
     if refused:
         before = before.model_copy(update={"handled_command": _annotation(model.metadata)})
@@ -53,7 +55,8 @@ def advance(
         intent,
         before,
         rollout.Observation(
-            ready={revision.hash: revision.ready_pods for revision in revisions.values()},
+            ready={revision.hash: revision.ready_pods for revision in revisions.values()}
+            | ready_endpoints(endpoints),
             in_force=not lagging_gateways(model.status.routes, observation),
             readings=observation.readings,
             crashes=observation.crashes,
@@ -63,19 +66,8 @@ def advance(
         now=now,
         pace=pace,
     )
-    stable = decision.status.stable
-    if asked.ar is None and stable and stable.revision in revisions:
-        fallback = None  # what spec does not name any more was needed until something else served
     state = _in_short(decision.status, fallback=fallback, policy=policy)
     return Advanced(state, intent, decision, (*refused, *decision.events))
-
-
-def policy_in_force(model: DiffusionModel, asked: Wanted) -> Policy:
-    """The policy of spec; where nobody else could serve the rest, a revision takes all requests at once."""
-    policy = rollout.policy(model.spec)
-    if asked.ar is None and model.status.rollout.stable is None:
-        return replace(policy, initial_percent=100)
-    return policy
 
 
 def is_at_rest(state: RolloutState, asked: Wanted) -> bool:
@@ -107,9 +99,7 @@ def _known(state: RolloutState, revisions: Mapping[str, RevisionStatus]) -> Roll
 
 def _compared_with(asked: Wanted, fallback: str | None, policy: Policy) -> str | None:
     """The AR revision that serves beside diffusion, or that must before diffusion gets a share."""
-    if fallback or asked.ar is None or policy.initial_percent == 100:
-        return fallback
-    return asked.ar.hash
+    return fallback if fallback or policy.initial_percent == 100 else asked.ar_hash
 
 
 def _annotation(metadata: ObjectMeta) -> str:

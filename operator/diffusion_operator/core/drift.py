@@ -8,7 +8,7 @@ field that we no longer want is told by the hash annotation.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from diffusion_operator.api.units import amount
+from diffusion_operator.api.units import stored_amount
 
 # Lists that the API server merges by these keys. Others may add elements of their own.
 _MERGE_KEYS = ("mountPath", "containerPort", "port", "uid", "name")
@@ -44,6 +44,6 @@ def _list_is_in_place(desired: Sequence[Any], live: Sequence[Any]) -> bool:
 
 def _same_quantity(one: Any, other: Any) -> bool:
     try:
-        return amount(one) == amount(other)
+        return stored_amount(one) == stored_amount(other)
     except ValueError:
         return False

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from diffusion_operator.api.models import EndpointStatus
+
 from .gates import Crashes
 from .rollout import Reading, Run
 from .sized.observation import NOTHING_SEEN, ObservedSizing
@@ -40,7 +42,7 @@ class ObservedGateway:
 class Observation:
     """Everything a decision depends on beside spec and status.
 
-    `pods`, `crashes`, `readings` and `runs` are by revision hash. `children` are the hashes of all revisions that have any object. `rejected` is what the
+    `pods`, `crashes`, `readings` and `runs` are by revision hash. `endpoints` is what each gateway says of AR servers that are not ours. `children` are the hashes of all revisions that have any object. `rejected` is what the
     API server said when it refused a child after the last decision, empty when it took all. `readings` are metrics that
     were read for this decision; `is_measured` is false between two looks, when none were asked for. `runs` is what the
     decision before returned.
@@ -55,6 +57,7 @@ class Observation:
     runs: Mapping[str, Run] = field(default_factory=dict)
     is_measured: bool = False
     sizing: ObservedSizing = NOTHING_SEEN
+    endpoints: tuple[EndpointStatus, ...] = ()
 
 
 NO_PODS = ObservedPods()

@@ -17,12 +17,14 @@ from diffusion_operator.api.models import (
     ArmKind,
     DiffusionModelSpec,
     EngineLimits,
+    FallbackEndpoint,
     Limits,
     ModelSource,
     Resources,
     RevisionStatus,
     RevisionTemplate,
     Sampler,
+    endpoint_hash,
 )
 
 from . import defaults
@@ -31,10 +33,19 @@ from .sized.fit import NO_FITS, Fit, memory_plan
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The revisions that spec asks for. `ar` is None when the fallback is not served by us."""
+    """The revisions that spec asks for. `ar` is None when the fallback is not served by us but is an `endpoint`."""
 
     diffusion: RevisionStatus
     ar: RevisionStatus | None
+    endpoint: FallbackEndpoint | None = None
+
+    @property
+    def ar_hash(self) -> str:
+        """What the AR side is called, whoever serves it."""
+        if self.ar is not None:
+            return self.ar.hash
+        assert self.endpoint is not None  # noqa: S101 - for the type checker: spec has one of the two
+        return endpoint_hash(self.endpoint)
 
 
 def wanted(spec: DiffusionModelSpec, *, image: str, fits: Mapping[ArmKind, Fit] = NO_FITS) -> Wanted:
@@ -45,7 +56,7 @@ def wanted(spec: DiffusionModelSpec, *, image: str, fits: Mapping[ArmKind, Fit] 
         for kind, source in arms.items()
         if source is not None
     }
-    return Wanted(diffusion=made[ArmKind.DIFFUSION], ar=made.get(ArmKind.AR))
+    return Wanted(diffusion=made[ArmKind.DIFFUSION], ar=made.get(ArmKind.AR), endpoint=spec.fallback.endpoint)
 
 
 def _template(

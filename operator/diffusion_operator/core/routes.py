@@ -7,47 +7,68 @@ that flapped with them would only add to the trouble.
 
 from collections.abc import Collection, Mapping
 
-from diffusion_operator.api.models import ArmKind, ArmRole, RevisionStatus, RolloutState, RouteArm, Routes
+from diffusion_operator.api.models import (
+    ArmKind,
+    ArmRole,
+    EndpointStatus,
+    FallbackEndpoint,
+    RevisionStatus,
+    RolloutState,
+    RouteArm,
+    Routes,
+)
 
 from .names import child_name
 from .revision import Wanted
 
 
 def fallback(
-    wanted: Wanted, *, revisions: Mapping[str, RevisionStatus], before: RolloutState, replicas: int
+    wanted: Wanted,
+    *,
+    revisions: Mapping[str, RevisionStatus],
+    endpoints: Mapping[str, EndpointStatus],
+    before: RolloutState,
+    replicas: int,
 ) -> str | None:
     """The AR revision that serves: the wanted one, once it can carry what the one before it carries.
 
-    One that spec no longer names goes on while nothing else could serve.
+    One that spec no longer names goes on until then. A server that is not ours counts as a revision.
     """
-    current = before.fallback_revision if before.fallback_revision in revisions else None
+    known = before.fallback_revision in {*revisions, *endpoints}
+    current = before.fallback_revision if known else None
     if wanted.ar is None:
-        return None if before.stable_revision in revisions else current
+        is_ready = wanted.ar_hash in endpoints and endpoints[wanted.ar_hash].is_ready
+        return wanted.ar_hash if is_ready else current
     target = revisions[wanted.ar.hash]
     if current in {None, target.hash}:
         return target.hash if target.has_been_ready else None
     return target.hash if target.ready_pods >= replicas else current
 
 
-def arms(rollout: RolloutState, *, model: str) -> list[RouteArm]:
-    """The arms of a rollout. Percents sum to 100, or nothing was ever ready and there is no arm."""
+def arms(rollout: RolloutState, *, model: str, endpoints: Mapping[str, FallbackEndpoint]) -> list[RouteArm]:
+    """The arms of a rollout. Percents sum to 100, or nothing was ever ready and there is no arm.
+
+    `endpoints` are the servers that are not ours, by hash.
+    """
     stable, canary, fallback_ = rollout.stable_revision, rollout.canary_revision, rollout.fallback_revision
     main = stable or fallback_
     percent = rollout.canary_percent if main else 100
+
+    def arm(role: ArmRole, revision: str, *, kind: ArmKind, percent: int) -> RouteArm:
+        endpoint = endpoints.get(revision)
+        service = "" if endpoint else child_name(model, revision)
+        return RouteArm(role=role, revision=revision, kind=kind, service=service, percent=percent, endpoint=endpoint)
+
     result = []
     if main:
         kind = ArmKind.DIFFUSION if stable else ArmKind.AR
         share = 100 - percent if canary else 100
-        result.append(_arm(ArmRole.STABLE, main, kind=kind, percent=share, model=model))
+        result.append(arm(ArmRole.STABLE, main, kind=kind, percent=share))
     if canary:
-        result.append(_arm(ArmRole.CANARY, canary, kind=ArmKind.DIFFUSION, percent=percent, model=model))
+        result.append(arm(ArmRole.CANARY, canary, kind=ArmKind.DIFFUSION, percent=percent))
     if fallback_:
-        result.append(_arm(ArmRole.FALLBACK, fallback_, kind=ArmKind.AR, percent=0, model=model))
+        result.append(arm(ArmRole.FALLBACK, fallback_, kind=ArmKind.AR, percent=0))
     return result
-
-
-def _arm(role: ArmRole, revision: str, *, kind: ArmKind, percent: int, model: str) -> RouteArm:
-    return RouteArm(role=role, revision=revision, kind=kind, service=child_name(model, revision), percent=percent)
 
 
 def next_table(before: Routes, wanted_arms: Collection[RouteArm]) -> Routes:

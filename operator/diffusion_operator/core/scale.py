@@ -1,5 +1,6 @@
 """What autoscalers read of a resource: how many pods carry its load, and by which labels they are found."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from diffusion_operator.api.models import RolloutState
@@ -17,13 +18,18 @@ class Scale:
     selector: str
 
 
-def scale(rollout: RolloutState, wanted: Wanted, *, model: str, observation: Observation) -> Scale:
+def scale(
+    rollout: RolloutState, wanted: Wanted, *, model: str, observation: Observation, endpoints: Collection[str]
+) -> Scale:
     """Pods of the revision that most requests go to, and their labels.
 
     Of one revision: an autoscaler multiplies what a pod has to do by the pods that it finds, and each revision has
-    `spec.replicas` of its own.
+    `spec.replicas` of its own. `endpoints` are the hashes of servers that are not ours.
     """
-    revision = _busiest(rollout) or (wanted.ar or wanted.diffusion).hash
+    # A server that is not ours has no pods to make more of.
+    own = wanted.ar or wanted.diffusion
+    busiest = _busiest(rollout)
+    revision = own.hash if busiest is None or busiest in endpoints else busiest
     return Scale(
         replicas=observation.pods.get(revision, NO_PODS).pods,
         selector=",".join(f"{label}={value}" for label, value in selector(model, revision).items()),

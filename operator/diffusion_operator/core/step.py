@@ -15,6 +15,7 @@ from diffusion_operator.api.models import (
 
 from . import defaults, report
 from .advance import advance, is_at_rest
+from .endpoints import endpoint_statuses, known_endpoints
 from .not_acted_on import not_acted_on
 from .observation import NO_PODS, Observation
 from .retirement import lagging_gateways, removable, retained
@@ -76,12 +77,23 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
     known = _with_wanted(before.revisions, asked)
     revisions = {revision.hash: _seen(revision, observation) for revision in known}
 
-    advanced = advance(model, asked, revisions=revisions, observation=observation, now=now, pace=settings.pace)
+    servers = known_endpoints(before, asked)
+    endpoints = endpoint_statuses(servers, before=before.endpoints, reports=observation.endpoints)
+
+    advanced = advance(
+        model,
+        asked,
+        revisions=revisions,
+        endpoints=endpoints,
+        observation=observation,
+        now=now,
+        pace=settings.pace,
+    )
     state = advanced.state
-    routes = next_table(before.routes, arms(state, model=model.metadata.name))
-    parts = {asked.diffusion.hash, state.stable_revision, state.canary_revision, state.fallback_revision}
-    parts |= {asked.ar.hash} if asked.ar else set()
-    keep = {part for part in parts if part} | {arm.revision for arm in routes.arms}
+    routes = next_table(before.routes, arms(state, model=model.metadata.name, endpoints=servers))
+    parts = {asked.diffusion.hash, asked.ar_hash, state.stable_revision, state.canary_revision, state.fallback_revision}
+    named = {part for part in parts if part} | {arm.revision for arm in routes.arms}
+    keep = named - servers.keys()
     # What gateways have in force can only be told of a table that is written already.
     stay = retained(list(revisions.values()), keep=keep, routes=before.routes, observation=observation)
 
@@ -94,9 +106,10 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
         lagging=lagging_gateways(routes, observation),
         not_acted_on=not_acted_on(model.spec),
         sized=sized,
+        endpoints={hash_: endpoints.get(hash_) for hash_ in servers},
     )
     found = report.findings(situation)
-    scaled = scale(state, asked, model=model.metadata.name, observation=observation)
+    scaled = scale(state, asked, model=model.metadata.name, observation=observation, endpoints=servers)
     status = DiffusionModelStatus(
         observed_generation=model.metadata.generation,
         phase=report.phase(found),
@@ -105,6 +118,7 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
         rollout=state,
         routes=routes,
         sizing=sized.status,
+        endpoints=[status for hash_, status in sorted(endpoints.items()) if hash_ in named],
         # Objects are made of these: not yet of what is not known to fit.
         revisions=[revision for revision in stay if revision.hash not in sized.held],
         replicas=scaled.replicas,
@@ -115,12 +129,14 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
     waits = (
         retires or advanced.decision.is_settling or (state.phase is RolloutPhase.WAITING and bool(situation.lagging))
     )
-    told = (Event(event.reason, event.message, is_warning=event.is_warning) for event in advanced.events)
+    told = [Event(event.reason, event.message, is_warning=event.is_warning) for event in advanced.events]
+    told_by_rollout = {event.reason for event in told}
+    changes = (event for event in _events(before, status) if event.reason not in told_by_rollout)
     differences = (Event("MemoryDiffers", message, is_warning=True) for message in sized.differences)
     return Decision(
         status=status,
         remove=remove | sized.stale_jobs,
-        events=(*told, *differences, *_events(before, status)),
+        events=(*told, *differences, *changes),
         look_again_seconds=CONFIRMATION_SECONDS if waits else sized.look_again_seconds,
         needs_gateways=retires or not is_at_rest(before.rollout, asked),
         rollout=advanced.decision,
@@ -193,12 +209,15 @@ _WARNING_REASONS = frozenset(
         "DoesNotFit",
         "FactsUnavailable",
         "WrongModel",
+        "EndpointModelMissing",
+        "EndpointUnauthorized",
+        "EndpointUnreachable",
         "FallbackNotReady",
-        "FallbackNotServed",
         "FallbackUnavailable",
         "HeldTooLong",
         "MetricsUnreadable",
         "RolledBack",
         "RolloutHeld",
+        "SecretMissing",
     }
 )

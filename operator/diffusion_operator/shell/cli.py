@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from . import logs, plan_command, prometheus_flags, simulate_command
+from . import explain_command, logs, plan_command, prometheus_flags, simulate_command
 from .settings import OperatorSettings
 
 _INTERRUPTED = 130  # as a shell says it of SIGINT
@@ -20,6 +20,7 @@ _EPILOG = """\
 examples, outside a cluster:
   diffusion-operator plan --source ./model --gpu-memory 80Gi --sequence 2048
   diffusion-operator simulate -f dm.yaml --scenario regressed
+  diffusion-operator explain storyteller --namespace stories
   diffusion-operator run --kubeconfig ~/.kube/config --namespace diffusion-system \\
     --worker-image registry.example.com/diffusion-worker:1.0 --log-format console
 """
@@ -51,6 +52,16 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
             epilog=simulate_command.EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+    )
+    explain_command.add_arguments(
+        commands.add_parser(
+            "explain",
+            help="tell what happened to a rollout and why",
+            description=explain_command.DESCRIPTION,
+            epilog=explain_command.EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        ),
+        environment,
     )
     run = commands.add_parser(
         "run", help="watch DiffusionModels and act on them", description="Watch DiffusionModels and act on them."
@@ -117,7 +128,7 @@ def settings_from(arguments: Sequence[str] | None, environment: Mapping[str, str
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the operator, or answer a question; returns the exit code."""
     options = parser(os.environ).parse_args(arguments)
-    commands = {"plan": plan_command.run, "simulate": simulate_command.run}
+    commands = {"plan": plan_command.run, "simulate": simulate_command.run, "explain": explain_command.run}
     if options.command in commands:
         try:
             return _answer(options.command, *commands[options.command](options))

@@ -42,6 +42,12 @@ def test_a_quantity_in_canonical_form_is_no_drift() -> None:
     assert is_in_place(DEPLOYMENT, seen_)
 
 
+@pytest.mark.parametrize(("written", "stored"), [("0.0001", "100u"), ("0.0005", "500u"), ("1000m", "1")])
+def test_a_small_quantity_in_the_api_servers_form_is_no_drift(written: str, stored: str) -> None:
+    assert is_in_place({"requests": {"cpu": written}}, {"requests": {"cpu": stored}})
+    assert not is_in_place({"requests": {"cpu": written}}, {"requests": {"cpu": "700u"}})
+
+
 def test_what_others_add_to_lists_with_keys_is_no_drift() -> None:
     seen_ = live()
     seen_["spec"]["template"]["spec"]["containers"].insert(0, {"name": "sidecar"})

@@ -80,8 +80,7 @@ class Pace:
 class Intent:
     """What is asked for: by spec, and by a person's one-shot command.
 
-    `revision` is the diffusion revision of spec; `ar` the AR revision that serves as fallback, None when there is none
-    of ours.
+    `revision` is the diffusion revision of spec; `ar` the AR revision that serves as fallback, None while there is none.
     """
 
     revision: str
@@ -91,10 +90,10 @@ class Intent:
     command: Command | None = None
 
 
-def policy(spec: DiffusionModelSpec) -> Policy:
+def policy(spec: DiffusionModelSpec, *, can_score: bool = True) -> Policy:
     """The policy of a spec. A gate that nothing could ever judge is left out.
 
-    Where no pairs are scored there is none on perplexity; without an AR model of ours there is no latency to compare with.
+    Where no pairs are scored there is none on perplexity: nobody asked for them, or the AR server cannot score (`can_score`).
     """
     rollout = spec.rollout or Rollout()
     errors = (rollout.gates and rollout.gates.error_rate) or ErrorGate()
@@ -106,21 +105,17 @@ def policy(spec: DiffusionModelSpec) -> Policy:
         rolls_back_when_overdue=rollout.on_inconclusive == "Rollback",
         max_hold_seconds=seconds(rollout.max_hold or MAX_HOLD),
         guard_seconds=seconds(errors.window or ERROR_WINDOW),
-        gates=_gates(
-            rollout.gates or Gates(), is_scored=scored_share(spec) > 0, has_ar=spec.fallback.model is not None
-        ),
+        gates=_gates(rollout.gates or Gates(), is_scored=can_score and scored_share(spec) > 0),
     )
 
 
 def scored_share(spec: DiffusionModelSpec) -> float:
-    """Share of the diffusion answers that the AR model answers and scores too. Only an AR model of ours can score."""
-    if spec.fallback.model is None:
-        return 0.0
+    """Share of the diffusion answers that the AR model answers and scores too, where it can."""
     percent = spec.scoring.sample_percent if spec.scoring else None
     return (SAMPLE_PERCENT if percent is None else percent) / 100
 
 
-def _gates(gates: Gates, *, is_scored: bool, has_ar: bool) -> GateLimits:
+def _gates(gates: Gates, *, is_scored: bool) -> GateLimits:
     perplexity = gates.perplexity_ratio or PerplexityGate()
     repetition = gates.repetition_rate or RepetitionGate()
     first_token = gates.time_to_first_token or FirstTokenGate()
@@ -137,8 +132,6 @@ def _gates(gates: Gates, *, is_scored: bool, has_ar: bool) -> GateLimits:
     }
     if not is_scored:
         del limits[GateName.PERPLEXITY_RATIO]
-    if not has_ar:
-        del limits[GateName.LATENCY_RATIO]
     return limits
 
 
