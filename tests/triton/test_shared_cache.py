@@ -1,6 +1,7 @@
 """Pods that share a cache download a checkpoint once. The hub is a small one, on the loopback interface."""
 
 import http.server
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.triton.test_sources import Hub, download
+from tests.triton.test_sources import FILES, Hub, download
 
 
 class SlowHub(Hub):
@@ -56,3 +57,60 @@ def test_another_pod_s_cache_is_another_download(hub: tuple[str, list[str]], tmp
     for pod in ("a", "b"):
         assert download(url, tmp_path / pod, "hf://org/model").returncode == 0
     assert len(weights) == 2
+
+
+MEGABYTE = 2**20
+WEIGHTS = bytes(range(256)) * (24 * MEGABYTE // 256)
+
+
+class LargeHub(Hub):
+    """Has weights of 24 MB. Whoever comes first gets 15 of them, and then the connection breaks."""
+
+    ranges: list[str | None]
+
+    def _send(self, status: int, content: bytes, body: bool, headers: dict[str, str]) -> None:
+        if not self.path.endswith("model.safetensors") or not body:
+            return super()._send(status, content, body, headers)
+        wanted = self.headers.get("Range")
+        self.ranges.append(wanted)
+        start = int(wanted.removeprefix("bytes=").partition("-")[0]) if wanted else 0
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(WEIGHTS) - start))
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(WEIGHTS[start : 15 * MEGABYTE if len(self.ranges) == 1 else None])
+        self.close_connection = True
+        return None
+
+
+def test_a_connection_that_breaks_costs_what_was_not_written_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FILES, "model.safetensors", WEIGHTS)
+    ranges: list[str | None] = []
+    handler = type("RecordingHub", (LargeHub,), {"asked": [], "ranges": ranges})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = download(f"http://127.0.0.1:{server.server_port}", tmp_path, "hf://org/model")
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    assert (Path(done.stdout.strip()) / "model.safetensors").read_bytes() == WEIGHTS
+    first, second = ranges
+    assert first is None
+    assert second is not None
+    assert int(second.removeprefix("bytes=").partition("-")[0]) >= 10 * MEGABYTE
+
+
+def test_what_a_pod_left_unfinished_is_removed_once_it_is_old(hub: tuple[str, list[str]], tmp_path: Path) -> None:
+    url, _ = hub
+    blobs = tmp_path / "models--other--model" / "blobs"
+    blobs.mkdir(parents=True)
+    old, new = blobs / "a.1.incomplete", blobs / "b.2.incomplete"
+    for file in (old, new):
+        file.write_bytes(b"half")
+    day_ago = time.time() - 25 * 3600
+    os.utime(old, (day_ago, day_ago))
+    assert download(url, tmp_path, "hf://org/model").returncode == 0
+    assert not old.exists()
+    assert new.exists()

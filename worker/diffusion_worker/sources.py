@@ -2,8 +2,9 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from diffusion_worker.config import EngineConfig
@@ -12,6 +13,8 @@ _HUB = "hf://"
 # Weights as safetensors only: other formats run code when they are loaded.
 _FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "tokenizer.model")
 _PROGRESS_SECONDS = 10.0
+# One that is being written changes all the time.
+_LEFTOVER_SECONDS = 24 * 3600
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +95,7 @@ def _download(repository: str, revision: str | None, cache: Path) -> Path:
 
     name = hub_name(repository, revision)
     _log.info("downloading %s into %s", name, cache)
+    _remove_leftovers(cache)
     progress = _Progress(cache)
     try:
         with hub_errors(name, cache=cache):
@@ -102,6 +106,14 @@ def _download(repository: str, revision: str | None, cache: Path) -> Path:
         raise SourceError(f"{name} has no *.safetensors at its top; convert its weights, other formats are not loaded")
     _log.info("downloaded %s: %.0f MB", name, progress.megabytes())
     return Path(folder)
+
+
+def _remove_leftovers(cache: Path) -> None:
+    """Files that a pod was killed over: the client begins each anew under another name, and nobody would remove them."""
+    for file in cache.glob("models--*/blobs/*.incomplete"):
+        with suppress(OSError):  # of another pod, which has just finished or removed it
+            if time.time() - file.stat().st_mtime > _LEFTOVER_SECONDS:
+                file.unlink()
 
 
 class _Progress:
