@@ -28,13 +28,13 @@ _WORD = re.compile(r"[^\W_][\w#+]*")
 def detect(text: str) -> Workload:
     """Guess what kind of work a prompt is. A long prompt takes no longer than one of a page or two."""
     seen = (text if len(text) <= 2 * _LOOKS_AT else f"{text[:_LOOKS_AT]}\n{text[-_LOOKS_AT:]}").lower()
-    words = frozenset(_WORD.findall(seen))
-    prose = _weight(PROSE, seen, words)
-    code, math = _weight(CODE, seen, words) - prose, _weight(MATH, seen, words) - prose
+    parts = frozenset(_WORD.findall(seen)) | frozenset(seen)
+    prose = _weight(PROSE, seen, parts)
+    code, math = _weight(CODE, seen, parts) - prose, _weight(MATH, seen, parts) - prose
     if max(code, math) < _ENOUGH:
         return Workload.GENERAL
     return Workload.CODE if code >= math else Workload.MATH
 
 
-def _weight(signs: tuple[Sign, ...], text: str, words: frozenset[str]) -> float:
-    return sum(sign.weight for sign in signs if sign.is_in(text, words))
+def _weight(signs: tuple[Sign, ...], text: str, parts: frozenset[str]) -> float:
+    return sum(sign.weight for sign in signs if sign.is_in(text, parts))
