@@ -104,6 +104,7 @@ def planned(checkpoint: Checkpoint, facts: ModelFacts, case: Case) -> Footprint:
         canvas=checkpoint.canvas,
         guidance=case.guidance,
         top_p=case.top_p,
+        scores=False,
         dtype=Dtype.FLOAT32,
         gpus=1,
     )

@@ -105,7 +105,7 @@ def _dream(folder: Path) -> None:
     shape = _dense(kv_heads=1)
     fixed = {"model_type": "Dream", "architectures": ["DreamModel"], "hidden_act": "silu", "mask_token_id": _MASK}
     _save_mask_model(folder, shape | fixed, Qwen2ForCausalLM(Qwen2Config(**shape)), {})
-    tokenizer(shape["vocab_size"]).backend_tokenizer.model.save(str(folder))
+    tokenizer(shape["vocab_size"]).save_pretrained(folder)
 
 
 def _save_mask_model(folder: Path, config: dict[str, Any], model: Any, names: Mapping[str, str]) -> None:

@@ -66,7 +66,7 @@ def _of_row(group: LayerGroup, load: Workload, engine: EngineCosts, run: Pass) -
     heads, dim, e = ceil(group.heads / load.gpus), group.head_dim, load.dtype.element_bytes
     keys = kept(group, load, engine, run.queries)
     gathered = run.queries * heads * dim * e
-    mask = 2 * run.queries * keys.tokens * e if run.is_causal and _is_masked(keys, load, run) else 0
+    mask = run.queries * keys.tokens * e if run.is_causal and _is_masked(keys, load, run) else 0
     if not engine.writes_scores:
         return gathered + mask
     repeated = 2 * keys.tokens * heads * dim * e if group.heads > group.kv_heads else 0

@@ -50,6 +50,8 @@ class EngineCosts:
     layers: Layers
     # Of all rows' logits while they become probabilities: in place, in tiles (samplers/categorical.py, predict).
     predict_copies: float = 1
+    # Of all logits for log-likelihoods: the sum of exponentials takes one (samplers/logprobs.py, low_confidence.py).
+    likelihood_copies: float = 0
     # Temporaries of a tile beside them: exponentials, and their products with the logarithms.
     predict_tiles: int = 2
     # Top-p of a tile: its probabilities, sorted, their order in 64 bits, sums, masks (nucleus).
@@ -75,10 +77,13 @@ class EngineCosts:
 
 _GPU = {
     Layers.PACKED: EngineCosts(layers=Layers.PACKED, sliding_layers_drop=True, writes_scores=True, keeps_vision=False),
-    # One copy for the logits, one of them as they were for log-probabilities, one for the sum of their exponentials.
-    Layers.PADDED: EngineCosts(layers=Layers.PADDED, predict_copies=3, sliding_layers_drop=False, keeps_vision=True),
-    # The same three: here the copy is what the probabilities are made of.
-    Layers.WHOLE: EngineCosts(layers=Layers.WHOLE, predict_copies=3, sliding_layers_drop=False, keeps_vision=True),
+    # Logits as they were, for log-probabilities and confidence, beside those that become probabilities; then without these.
+    Layers.PADDED: EngineCosts(
+        layers=Layers.PADDED, predict_copies=2, likelihood_copies=3, sliding_layers_drop=False, keeps_vision=True
+    ),
+    Layers.WHOLE: EngineCosts(
+        layers=Layers.WHOLE, predict_copies=2, likelihood_copies=3, sliding_layers_drop=False, keeps_vision=True
+    ),
 }
 
 

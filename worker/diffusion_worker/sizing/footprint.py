@@ -4,6 +4,7 @@ Shapes are those of one pass: B rows, C canvas tokens of each (1 when autoregres
 here looks at a budget.
 """
 
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
 from math import ceil
 
@@ -85,12 +86,13 @@ def _logits(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
     from_the_head = numbers * branches * (1 if element == FLOAT32 else 1 + element / FLOAT32)
     kept = numbers * max(branches, engine.predict_copies)
     tile = min(numbers, max(vocabulary, engine.tile))
-    nucleus_tile = min(load.canvas * vocabulary, max(vocabulary, engine.nucleus_tile)) if load.top_p else 0
+    drawn_together = load.canvas if engine.layers is Layers.PACKED else 1
+    nucleus_tile = min(drawn_together * vocabulary, max(vocabulary, engine.nucleus_tile)) if load.top_p else 0
     sampled = kept + max(engine.predict_tiles * tile, engine.nucleus_tiles * nucleus_tile)
-    scored = 0
-    if engine.layers is Layers.PADDED:  # log-likelihoods of texts: logits, and the sum of their exponentials
-        scored = 2 * min(SCORED_TOKENS, max(1, SCORED_LOGITS // vocabulary)) * vocabulary
-    return ceil(FLOAT32 * max(from_the_head, sampled, scored))
+    likelihoods = numbers * engine.likelihood_copies
+    if engine.layers is Layers.PADDED and load.scores:  # logits of texts, and the sum of their exponentials
+        likelihoods = max(likelihoods, 2 * min(SCORED_TOKENS, max(1, SCORED_LOGITS // vocabulary)) * vocabulary)
+    return ceil(FLOAT32 * max(from_the_head, sampled, likelihoods))
 
 
 def _beside_the_logits(facts: ModelFacts, load: Workload) -> int:
@@ -128,31 +130,55 @@ def _prefill(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
     all commit a canvas, it reads less, but all rows have theirs. Chunks are longer than canvases, and lie behind what a
     sliding layer keeps.
     """
-    kv = kv_bytes(facts, load, engine)
-    prompt = max(1, load.tokens - 1)
-    at_first = []
-    for begin in range(0, prompt, PREFILL_CHUNK):
-        chunk = min(PREFILL_CHUNK, prompt - begin)
-        positions = min(load.rows * chunk, PREFILL_ROWS * PREFILL_CHUNK)
-        reading = ceil(positions / chunk)
-        read = replace(load, tokens=begin + chunk, canvas=1)
-        run = Pass(rows=reading, queries=chunk, positions=positions, is_causal=True)
-        taken = reading * kv_bytes(facts, read, engine, new=chunk) - load.rows * kv
-        at_first.append(taken + packed(facts, read, engine, run))
-    if load.rows == 1:
-        return max(at_first)
-    chunk = min(PREFILL_CHUNK, prompt)
-    others = (load.rows - 1) * load.canvas
-    reading = min(load.rows - 1, ceil(max(PREFILL_CHUNK, others) / chunk))
-    beside = Pass(rows=load.rows, queries=chunk, positions=others + min(PREFILL_CHUNK, reading * chunk), is_causal=True)
-    longer = max(0, kv_bytes(facts, load, engine, new=chunk) - kv)
-    return max(*at_first, reading * longer + packed(facts, load, engine, beside))
+    chunk = min(PREFILL_CHUNK, _longest_prompt(load))
+    passes = [*_first_passes(facts, load, engine)]
+    kv, chunk_kv = kv_bytes(facts, load, engine), kv_bytes(facts, load, engine, new=chunk)
+    for reading in range(1, load.rows):
+        positions = (load.rows - reading) * load.canvas + min(reading * chunk, PREFILL_CHUNK)
+        run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
+        longer = ceil(min(reading * chunk, PREFILL_CHUNK) / chunk) * max(0, chunk_kv - kv)
+        passes.append(longer + packed(facts, load, engine, run))
+    return max(passes)
+
+
+def _first_passes(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Iterator[int]:
+    """When no row runs: some rows read the last chunk of their prompts, and others beside them an earlier one."""
+    prompt, room, planned_kv = (
+        _longest_prompt(load),
+        PREFILL_ROWS * PREFILL_CHUNK,
+        load.rows * kv_bytes(facts, load, engine),
+    )
+    last = (prompt - 1) % PREFILL_CHUNK + 1
+    begins = range(0, prompt - last, PREFILL_CHUNK) or (0,)
+
+    def kv_at(length: int, chunk: int) -> int:
+        return kv_bytes(facts, replace(load, tokens=length, canvas=1), engine, new=chunk)
+
+    for begin in {begins[0], begins[-1]}:
+        for ending in range(min(load.rows, room // last) + 1):
+            earlier = min(load.rows - ending, (room - ending * last) // PREFILL_CHUNK) if prompt > last else 0
+            if ending + earlier == 0:
+                continue
+            kv = ending * kv_at(prompt, last) + earlier * kv_at(begin + PREFILL_CHUNK, PREFILL_CHUNK)
+            run = Pass(
+                rows=ending + earlier,
+                queries=PREFILL_CHUNK if earlier else last,
+                positions=ending * last + earlier * PREFILL_CHUNK,
+                is_causal=True,
+            )
+            length = prompt if ending else begin + PREFILL_CHUNK
+            read = replace(load, tokens=length, canvas=1)
+            yield kv - planned_kv + packed(facts, read, engine, run)
+
+
+def _longest_prompt(load: Workload) -> int:
+    return max(1, load.tokens - 1)
 
 
 def _autoregressive(facts: ModelFacts, load: Workload) -> int:
     """The larger of a pass over prompts and one token of every row; and the cache grows tensor by tensor."""
     chunk = min(PREFILL_CHUNK, load.tokens)
-    reading = min(load.rows, PREFILL_ROWS)
+    reading = min(load.rows, PREFILL_ROWS * PREFILL_CHUNK // chunk)
     prefill = Pass(rows=reading, queries=chunk, positions=reading * chunk, is_causal=True)
     decode = Pass(rows=load.rows, queries=1, positions=load.rows, is_causal=True)
     grown = max(load.rows * load.tokens * token_bytes(group, load) // 2 for group in facts.layers)

@@ -21,6 +21,7 @@ class Workload:
     attention_sink: int = 0
     mask_cache: MaskCache = MaskCache.PREFIX  # of mask models
     top_p: bool = True  # some row draws within top-p: any request may ask for it
+    scores: bool = True  # texts are scored, by an autoregressive model
 
     @property
     def branches(self) -> int:
