@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from diffusion_worker.wire import ErrorEvent, GenerateRequest, ScoreRequest
+from diffusion_worker.wire import Degeneration, ErrorEvent, GenerateRequest, ScoreRequest
 
-from tests.gateway.fake_triton import Event, answers_and_scores, hangs, reports, says
+from tests.gateway.fake_triton import Event, answers_and_scores, block, finish, hangs, reports, says
 from tests.gateway.stack import Arm, Stack, eventually
 
 DIFFUSION, AR = "the cat sat on mats", "the dog ran far off"
@@ -82,6 +82,24 @@ async def test_streamed_chats_are_compared_too(stack: Stack) -> None:
     assert "".join([chunk.choices[0].delta.content or "" async for chunk in stream]) == DIFFUSION
     await eventually(lambda: pairs(stack, diffusion, ar) == 1)
     assert [request.messages[0].content for request in ar.pods[0].requests] == ["tell me"] * 3
+
+
+async def test_an_answer_that_ar_replaced_is_compared_too(stack: Stack) -> None:
+    """Without those that are refused, the others would look better than the revision is."""
+
+    async def repeats(request: Any, _: Any) -> AsyncIterator[Event]:
+        yield block(0, DIFFUSION)
+        end = finish(1, seed=request.seed)
+        yield end.model_copy(update={"degeneration": Degeneration(repetition=1, repeats=True, distinct_2=0.1)})
+
+    stack.sample = 0.0
+    diffusion = await stack.arm("stable", repeats, percent=100)
+    ar = await stack.arm("fallback", answers_and_scores(AR, nats=nats))
+    await stack.route(diffusion, ar)
+    response = await stack.http.post("/v1/completions", json=BODY)
+    assert response.headers["x-diffusion-arm"] == "fallback"
+    await eventually(lambda: pairs(stack, diffusion, ar) == 1)
+    assert pairs(stack, diffusion, ar, "pair_repeating_total", side="diffusion") == 1
 
 
 @pytest.mark.parametrize(

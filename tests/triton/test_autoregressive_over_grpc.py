@@ -122,4 +122,5 @@ def _sample(request: GenerateRequest, text: str, finish: FinishEvent) -> Sample:
         for role, kind in ((ArmRole.STABLE, ArmKind.DIFFUSION), (ArmRole.FALLBACK, ArmKind.AR))
     ]
     model = Model(namespace="default", name="tiny", generation=1, arms=tuple(arms))
-    return Sample(Drawn(model=model, arm=arms[0], ar=arms[1], request=request), text, finish)
+    drawn = Drawn(model=model, arm=arms[0], ar=arms[1], request=request)
+    return Sample(drawn, text, finish.completion_tokens, finish.degeneration)

@@ -75,6 +75,11 @@ class Choice:
                 self.listener(event)
             yield event
 
+    @property
+    def ahead(self) -> Sequence[BlockEvent | DraftEvent | FinishEvent]:
+        """What `read_ahead` has read and `events` has not yet given."""
+        return tuple(self._ahead)
+
     async def read_ahead(self, *, whole: bool, wait_seconds: float | None) -> None:
         """Read up to the first event that shows something, or all of them, before `events` is used.
 
@@ -127,6 +132,11 @@ class Answer:
         """On the dispatcher's clock."""
         texts = (choice.tally.first_text_at for choice in self._choices)
         return min((each for each in texts if each is not None), default=None)
+
+    @property
+    def read_ahead(self) -> Sequence[BlockEvent | DraftEvent | FinishEvent]:
+        """Events of the first choice that were read before anybody asked for them."""
+        return self._choices[0].ahead
 
     def listen(self, listener: Callable[[BlockEvent | DraftEvent | FinishEvent], None]) -> None:
         """Let `listener` see the first choice's events, each just before whoever reads them."""

@@ -6,6 +6,7 @@ continue a text that it did not write.
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from diffusion_operator.api.status import ArmKind, RouteArm
 
@@ -25,6 +26,13 @@ from .shortcomings import shortcoming
 _SENT_ALL_THE_SAME = frozenset({Reason.UNCONVERGED, Reason.REPETITION})
 
 
+class Refused(Protocol):
+    """Told of an answer before another arm is asked."""
+
+    def __call__(self, question: Question, answer: Answer, *, is_first_choice: bool) -> None:
+        """`is_first_choice`: no other arm was asked before."""
+
+
 class Dispatcher:
     """Asks arms in order."""
 
@@ -36,9 +44,11 @@ class Dispatcher:
         metrics: Metrics,
         silence_seconds: float,
         random: Random,
+        refused: Refused,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`silence_seconds`: longest time between two events of a stream."""
+        """`silence_seconds`: longest time between two events of a stream. `refused` is told of answers that are not good enough."""
+        self._refused = refused
         self._pool = pool
         self._metrics = metrics
         self._random = random
@@ -68,6 +78,7 @@ class Dispatcher:
                     lacks = None if is_last else self._shortcoming(question, answer)
                     if lacks is None:
                         return answer
+                    self._refused(question, answer, is_first_choice=not failures)
                     reason, message = lacks, lacks.words
                     second_best, worse = answer, second_best
                     if worse is not None:

@@ -44,14 +44,15 @@ class Gateway:
         self.breakers = Breakers(settings.breaker)
         self.metrics.arms.open_breakers = self.breakers.open_among
         self.table = Table()
+        self.pairs = Pairs(metrics=self.metrics.pairs, ar_side=self._ar_side, random=sample_source)
         self.dispatcher = Dispatcher(
             pool=self.pool,
             breakers=self.breakers,
             metrics=self.metrics,
             silence_seconds=settings.silence_seconds,
             random=random_source,
+            refused=self.pairs.watch_refused,
         )
-        self.pairs = Pairs(metrics=self.metrics.pairs, ar_side=self._ar_side, random=sample_source)
         self.keys = Keys(Path(settings.api_keys_dir)) if settings.api_keys_dir else None
         """None: everyone may ask."""
         self.tracing = Tracing(settings.otlp_endpoint, sample_percent=settings.trace_sample_percent)

@@ -101,6 +101,7 @@ class Bench:
             metrics=self.metrics,
             silence_seconds=60.0,
             random=random.Random(seed).random,
+            refused=lambda question, answer, *, is_first_choice: None,
             clock=lambda: self.now,
         )
         self.failures: list[Failure] = []

@@ -42,9 +42,14 @@ class Spoken(Answer):
     def __init__(self) -> None:
         super().__init__(arm=DIFFUSION, choices=(), asked_at=0)
         self.listener: Callable[[Any], None] = lambda _: None
+        self.ahead: list[Any] = []
 
     def listen(self, listener: Callable[[Any], None]) -> None:
         self.listener = listener
+
+    @property
+    def read_ahead(self) -> list[Any]:
+        return self.ahead
 
     def say(self, *texts: str, finish: FinishEvent | None = None) -> None:
         for index, text in enumerate(texts):
@@ -281,3 +286,16 @@ async def test_an_answer_that_came_because_another_arm_failed_is_not_compared(is
     spoken.say("the cat")
     await measured.settle()
     assert measured.count() == is_first_choice
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_an_answer_that_is_refused_is_compared_as_far_as_it_was_read(is_whole: bool) -> None:
+    ar = FakeAr()
+    measured, spoken = Measured(ar), Spoken()
+    blocks = [BlockEvent(index=index, text=text, tokens=4, steps=3) for index, text in enumerate(("the ", "cat"))]
+    spoken.ahead = [*blocks, a_finish()] if is_whole else blocks
+    measured.pairs.watch_refused(a_question(), spoken, is_first_choice=True)
+    await measured.settle()
+    assert measured.count() == 1
+    assert ar.answered[0].max_tokens == 8
+    assert ar.scored[0].completion == "the cat"

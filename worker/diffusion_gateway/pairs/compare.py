@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from diffusion_worker.wire import FinishEvent, GenerateRequest, ScoreEvent, ScoreRequest
+from diffusion_worker.wire import Degeneration, GenerateRequest, ScoreEvent, ScoreRequest
 
 from ..openai.errors import ApiError
 from ..reasons import WorkerError
@@ -22,8 +22,10 @@ class Side:
 
     score: ScoreEvent
     """Of the text that was compared, which may be cut."""
-    finish: FinishEvent
-    """Of the whole answer."""
+    tokens: int
+    """Of the answer, uncut."""
+    degeneration: Degeneration | None
+    """Of the answer, uncut. None: it is too short, or was not read to its end."""
 
     @property
     def mean_nll(self) -> float:
@@ -54,7 +56,7 @@ async def compare(sample: Sample, ar: ArSide) -> Pair:
     if not sample.text.strip():
         raise DroppedError(Drop.EMPTY_ANSWER)
     try:
-        answer = await ar.answer(background(request, max_tokens=sample.finish.completion_tokens))
+        answer = await ar.answer(background(request, max_tokens=sample.tokens))
         if not answer.text.strip():
             raise DroppedError(Drop.EMPTY_ANSWER)
         texts = cut_alike(sample.text, answer.text)
@@ -65,7 +67,11 @@ async def compare(sample: Sample, ar: ArSide) -> Pair:
         raise DroppedError(Drop.REFUSED) from error
     if min(score.tokens for score in scores) < MIN_TOKENS:
         raise DroppedError(Drop.TOO_SHORT)
-    return Pair(diffusion=Side(scores[0], sample.finish), ar=Side(scores[1], answer.finish))
+    finish = answer.finish
+    return Pair(
+        diffusion=Side(scores[0], sample.tokens, sample.degeneration),
+        ar=Side(scores[1], finish.completion_tokens, finish.degeneration),
+    )
 
 
 def background(request: GenerateRequest, *, max_tokens: int) -> GenerateRequest:

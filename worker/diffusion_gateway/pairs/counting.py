@@ -27,11 +27,11 @@ def _count_side(metrics: PairMetrics, labels: tuple[str, ...], side: Side) -> No
     metrics.nll.labels(*labels).inc(side.score.nll)
     metrics.tokens.labels(*labels).inc(side.score.tokens)
     metrics.text_bytes.labels(*labels).inc(side.score.text_bytes)
-    metrics.output_tokens.labels(*labels).inc(side.finish.completion_tokens)
-    if side.finish.degeneration is not None:
+    metrics.output_tokens.labels(*labels).inc(side.tokens)
+    if side.degeneration is not None:
         metrics.checked.labels(*labels).inc()
-        metrics.repeating.labels(*labels).inc(side.finish.degeneration.repeats)
-        metrics.distinct_2.labels(*labels).inc(side.finish.degeneration.distinct_2)
+        metrics.repeating.labels(*labels).inc(side.degeneration.repeats)
+        metrics.distinct_2.labels(*labels).inc(side.degeneration.distinct_2)
 
 
 def _labels(sample: Sample) -> tuple[str, ...]:

@@ -61,15 +61,15 @@ class Pairs:
 
     def watch(self, question: Question, answer: Answer, *, is_first_choice: bool) -> None:
         """Perhaps compare this answer once it is complete. `is_first_choice`: no other arm was to answer."""
-        model = question.model
-        ar = ar_arm(model.arms)
-        if self._stopped or ar is None or ar.kind != ArmKind.AR:
-            return
-        if not is_comparable(question, answer.arm, is_first_choice=is_first_choice):
-            return
-        if self._random() * 100 < model.sample_percent:
-            drawn = Drawn(model=model, arm=answer.arm, ar=ar, request=question.requests[0])
-            answer.listen(Recording(drawn, self._take).see)
+        if (recording := self._draw(question, answer, is_first_choice=is_first_choice)) is not None:
+            answer.listen(recording.see)
+
+    def watch_refused(self, question: Question, answer: Answer, *, is_first_choice: bool) -> None:
+        """Perhaps compare what was read of an answer that is not good enough to be sent: without those the others look too good."""
+        if (recording := self._draw(question, answer, is_first_choice=is_first_choice)) is not None:
+            for event in answer.read_ahead:
+                recording.see(event)
+            recording.refuse()
 
     def stop(self) -> None:
         """Give up all that waits or runs, and take nothing any more."""
@@ -81,6 +81,16 @@ class Pairs:
         """Stop, and wait for the end of what ran."""
         self.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _draw(self, question: Question, answer: Answer, *, is_first_choice: bool) -> Recording | None:
+        model, ar = question.model, ar_arm(question.model.arms)
+        if self._stopped or ar is None or ar.kind != ArmKind.AR:
+            return None
+        if not is_comparable(question, answer.arm, is_first_choice=is_first_choice):
+            return None
+        if self._random() * 100 >= model.sample_percent:
+            return None
+        return Recording(Drawn(model=model, arm=answer.arm, ar=ar, request=question.requests[0]), self._take)
 
     def _take(self, sample: Sample) -> None:
         key = sample.drawn.model.key

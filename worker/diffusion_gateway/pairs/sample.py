@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from diffusion_operator.api.status import ArmKind, RouteArm
 from diffusion_worker.config import SamplerSettings
-from diffusion_worker.wire import BlockEvent, DraftEvent, FinishEvent, GenerateRequest
+from diffusion_worker.wire import BlockEvent, Degeneration, DraftEvent, FinishEvent, GenerateRequest
 
 from ..question import Question
 from ..routes import Model
@@ -28,11 +28,12 @@ def is_comparable(question: Question, arm: RouteArm, *, is_first_choice: bool) -
 
 @dataclass(frozen=True)
 class Sample:
-    """A complete diffusion answer that AR is to answer too. In memory only, and in no log."""
+    """A diffusion answer that AR is to answer too. In memory only, and in no log."""
 
     drawn: "Drawn"
     text: str
-    finish: FinishEvent
+    tokens: int
+    degeneration: Degeneration | None
 
     @property
     def is_too_large(self) -> bool:
@@ -60,17 +61,29 @@ def prompt_size(request: GenerateRequest) -> int:
 
 
 class Recording:
-    """Collects the text of a row while it is read, and hands it over at the end. A row that never ends is no sample."""
+    """Collects the text of a row while it is read, and hands it over at the end. A row that nobody reads to its end is no sample."""
 
     def __init__(self, drawn: Drawn, done: Callable[[Sample], None]) -> None:
         self._drawn = drawn
         self._done = done
         self._text = ""
+        self._tokens = 0
+        self._is_handed_over = False
 
     def see(self, event: BlockEvent | DraftEvent | FinishEvent) -> None:
         """An event of the row. Drafts are no text yet."""
         match event:
             case BlockEvent() if len(self._text) <= MAX_CHARACTERS:
                 self._text += event.text
+                self._tokens += event.tokens
             case FinishEvent():
-                self._done(Sample(self._drawn, self._text, event))
+                self._hand_over(event.degeneration)
+
+    def refuse(self) -> None:
+        """What was read so far is not sent, and nobody reads on: then that is the sample."""
+        if not self._is_handed_over:
+            self._hand_over(None)
+
+    def _hand_over(self, degeneration: Degeneration | None) -> None:
+        self._is_handed_over = True
+        self._done(Sample(self._drawn, self._text, self._tokens, degeneration))
