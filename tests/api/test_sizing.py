@@ -7,10 +7,11 @@ import pytest
 from diffusion_operator.api import labels
 from kubernetes import client
 
+from tests.api.conftest import REPOSITORY
 from tests.api.jobs import Jobs
 from tests.api.operator_process import OperatorProcess
 from tests.api.seen import AR_ALONE, MODEL, Seen
-from tests.api.server import Server, until
+from tests.api.server import Server, message_of, until
 
 DIFFUSION, AR = "file:///models/storyteller", "file:///models/storyteller-ar"
 
@@ -60,8 +61,9 @@ def test_pods_come_after_the_jobs_and_the_jobs_go(operator: OperatorProcess, see
 
     seen.set_ready("ar", 1)
     seen.until_arms(*AR_ALONE)
+    first = seen.names()["Deployment"]
     seen.change(sampler={"maxDenoisingSteps": 7})
-    until(lambda: len(seen.names()["Deployment"]) > 2, what="another revision of the same checkpoint, without a Job")
+    until(lambda: seen.names()["Deployment"] - first, what="another revision of the same checkpoint")
     assert jobs.by_source() == {}
 
 
@@ -162,3 +164,21 @@ def test_autoscalers_scale_the_resource_and_the_deployments_follow(
     )
     time.sleep(1)
     assert seen.server.read(seen.namespace, MODEL)["spec"]["replicas"] == 3
+
+
+def test_the_example_of_an_autoscaler_is_accepted(server: Server, namespace: str) -> None:
+    server.kubectl("-n", namespace, "apply", "-f", str(REPOSITORY / "examples" / "autoscaling.yaml"))
+    (found,) = client.AutoscalingV2Api(server.api).list_namespaced_horizontal_pod_autoscaler(namespace).items
+    target = found.spec.scale_target_ref
+    assert (target.api_version, target.kind) == (labels.API_VERSION, labels.KIND)
+    assert [metric.pods.metric.name for metric in found.spec.metrics] == ["dlm_rows_in_flight", "dlm_queue_seconds_p95"]
+
+
+def test_without_replicas_in_spec_there_is_nothing_to_scale(seen: Seen) -> None:
+    """As docs/autoscaling.md says."""
+    seen.create()
+    with pytest.raises(client.exceptions.ApiException) as error:
+        seen.server.custom.get_namespaced_custom_object_scale(
+            labels.GROUP, labels.VERSION, seen.namespace, labels.PLURAL, MODEL
+        )
+    assert '".spec.replicas" does not exist' in message_of(error.value)
