@@ -43,6 +43,7 @@ check: setup ## format, lint, types, layers, generated files (under a minute)
 	$(BIN)/mypy
 	$(PYTHON) -m diffusion_operator.api.crd --check
 	$(PYTHON) charts/sync_crds.py --check
+	$(PYTHON) charts/dashboard.py --check
 	$(PYTHON) docs/metrics_page.py --check
 
 format: setup ## format and fix what can be fixed
@@ -52,6 +53,7 @@ format: setup ## format and fix what can be fixed
 generate: setup ## CRD, reference pages and the chart's copy of the CRD from the models
 	$(PYTHON) -m diffusion_operator.api.crd
 	$(PYTHON) charts/sync_crds.py
+	$(PYTHON) charts/dashboard.py
 	$(PYTHON) docs/metrics_page.py
 
 lock: setup ## requirements/*.txt from pyproject.toml
@@ -62,8 +64,8 @@ test: check test-unit test-api test-e2e ## everything that CI runs; ends the clu
 test-unit: setup ## pure code, engine against transformers, gateway and Triton as local processes
 	$(PYTEST) tests/unit tests/property tests/sim tests/engine tests/gateway tests/triton
 
-test-api: setup ## against a real kube-apiserver and etcd: CRD, operator, Helm chart
-	$(PYTEST) tests/api tests/chart
+test-api: setup ## against a real kube-apiserver, etcd and Prometheus: CRD, operator, gates' data, Helm chart
+	$(PYTEST) tests/api tests/prometheus tests/chart
 
 test-e2e: setup ## against the throw-away cluster: real pods, Triton, gateway, Helm
 	@running=$$($(PYTHON) -m cluster status 2>/dev/null || true); failed=0; \
