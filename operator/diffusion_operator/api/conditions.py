@@ -97,7 +97,7 @@ WAITING_FOR_STABLE = Reason(
     ConditionType.PROGRESSING,
     _TRUE,
     "The diffusion revision is ready, but the AR model that should serve the rest of the requests never was.",
-    "Wait for the AR pods, or repair fallback.model. To serve diffusion without a proven AR model set "
+    "Wait for the AR pods, or repair fallback. To serve diffusion without a proven AR model set "
     "rollout.initialPercent to 100.",
 )
 CANARY_SERVING = Reason(
@@ -146,6 +146,13 @@ ROLLBACK_BLOCKED = Reason(
     "A revision should lose its requests, but what would take them over has no ready pod. It serves on, since nothing "
     "would be worse.",
     "Bring the arm that the message names back: the rollback follows by itself.",
+)
+WAITING_FOR_ENDPOINT = Reason(
+    "WaitingForEndpoint",
+    ConditionType.PROGRESSING,
+    _TRUE,
+    "The server that fallback.endpoint names did not answer yet. What was the fallback before goes on.",
+    "The message says what was found. The condition FallbackAvailable has the remedies.",
 )
 RETIRING = Reason(
     "RetiringRevision",
@@ -202,13 +209,58 @@ FALLBACK_NOT_READY = Reason(
     "`kubectl describe` "
     "and `kubectl logs`.",
 )
-FALLBACK_NOT_SERVED = Reason(
-    "FallbackNotServed",
+ENDPOINT_READY = Reason(
+    "EndpointReady",
+    ConditionType.FALLBACK_AVAILABLE,
+    _TRUE,
+    "fallback.endpoint answers and knows the model. The message says after which prompts it can score.",
+    _NOTHING,
+)
+ENDPOINT_CANNOT_SCORE = Reason(
+    "EndpointCannotScore",
+    ConditionType.FALLBACK_AVAILABLE,
+    _TRUE,
+    "fallback.endpoint answers, and gives no log-probabilities of prompts: there are no pairs, and perplexityRatio is not "
+    "judged. The other gates are.",
+    "Nothing, if that is known. Otherwise a server that gives them, such as vLLM, or fallback.model. See "
+    "docs/external-fallback.md.",
+)
+ENDPOINT_UNKNOWN = Reason(
+    "EndpointUnknown",
+    ConditionType.FALLBACK_AVAILABLE,
+    _UNKNOWN,
+    "No gateway has asked fallback.endpoint yet.",
+    "Wait; it takes seconds. If it stays: no gateway pod is ready, or the operator cannot reach its admin port.",
+)
+ENDPOINT_UNREACHABLE = Reason(
+    "EndpointUnreachable",
     ConditionType.FALLBACK_AVAILABLE,
     _FALSE,
-    "fallback.endpoint is not acted on yet: diffusion serves all requests once it is ready. An AR model that served "
-    "before goes on until then.",
-    "Use fallback.model.",
+    "fallback.endpoint cannot be reached from a gateway, or does not answer as an OpenAI-compatible server.",
+    "The message says what happened. Check url (with its /v1), the server, DNS and network policies between gateway and "
+    "server.",
+)
+ENDPOINT_UNAUTHORIZED = Reason(
+    "EndpointUnauthorized",
+    ConditionType.FALLBACK_AVAILABLE,
+    _FALSE,
+    "fallback.endpoint refuses the key, or wants one and secretRef names none.",
+    "Put a valid key into the Secret: the gateway takes it within seconds.",
+)
+ENDPOINT_MODEL_MISSING = Reason(
+    "EndpointModelMissing",
+    ConditionType.FALLBACK_AVAILABLE,
+    _FALSE,
+    "fallback.endpoint answers, and does not list the model that spec names.",
+    "`curl URL/models` lists what it has: correct fallback.endpoint.model, or load the model there.",
+)
+SECRET_MISSING = Reason(
+    "SecretMissing",
+    ConditionType.FALLBACK_AVAILABLE,
+    _FALSE,
+    "The gateway cannot read the key of fallback.endpoint: there is no such Secret or entry, or the gateway may not read it.",
+    "Create the Secret in the namespace of the resource, and let the gateway's service account get it: docs/external-fallback.md "
+    "has the Role; gateway.readSecrets of the chart allows all Secrets.",
 )
 FALLBACK_UNKNOWN = Reason("SpecInvalid", ConditionType.FALLBACK_AVAILABLE, _UNKNOWN, INVALID.means, INVALID.remedy)
 

@@ -2,6 +2,7 @@
 
 from .arms import ArmKind
 from .base import ApiModel
+from .endpoints import EndpointState, EndpointStatus, endpoint_hash
 from .resource import DiffusionModel, ObjectMeta, StatusOnly, parse
 from .rollout import RolloutState
 from .sampler import Attention, Sampler, TemperatureRange
@@ -43,6 +44,8 @@ __all__ = [
     "DiffusionModel",
     "DiffusionModelSpec",
     "DiffusionModelStatus",
+    "EndpointState",
+    "EndpointStatus",
     "EngineLimits",
     "Fallback",
     "FallbackEndpoint",
@@ -70,5 +73,6 @@ __all__ = [
     "StatusOnly",
     "TemperatureRange",
     "Toleration",
+    "endpoint_hash",
     "parse",
 ]

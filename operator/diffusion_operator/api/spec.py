@@ -6,9 +6,9 @@ the default, and `diffusion_operator.core.defaults` holds it.
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
-from .base import NOT_YET, ApiModel
+from .base import ApiModel
 from .sampler import Attention, Sampler
 from .units import Duration, PositiveDuration, Quantity, QuantityOrAuto, cel, positive
 
@@ -88,8 +88,12 @@ class FallbackEndpoint(ApiModel):
     )
     model: str = Field(min_length=1, max_length=253, description="Name of the model at that server.")
     secret_ref: SecretKeyRef | None = Field(
-        default=None, description="Secret with the bearer token. Default: no token is sent."
+        default=None,
+        description="Secret with the bearer token. The gateway must be allowed to read it. Default: no token is sent.",
     )
+
+
+_ONE_FALLBACK = "give exactly one of model (an autoregressive checkpoint that we serve) and endpoint (a server that is there already)"
 
 
 class Fallback(ApiModel):
@@ -99,8 +103,7 @@ class Fallback(ApiModel):
         json_schema_extra=cel(
             (
                 "has(self.model) != has(self.endpoint)",
-                "give exactly one of model (an autoregressive checkpoint that we serve) and endpoint (a server that "
-                "is there already)",
+                _ONE_FALLBACK,
             )
         )
     )
@@ -111,9 +114,15 @@ class Fallback(ApiModel):
     )
     endpoint: FallbackEndpoint | None = Field(
         default=None,
-        json_schema_extra=NOT_YET,
-        description="An OpenAI-compatible server that is there already (vLLM, ...), instead of model.",
+        description="An OpenAI-compatible server that is there already (vLLM, ...), instead of model. "
+        "docs/external-fallback.md says what it must do.",
     )
+
+    @model_validator(mode="after")
+    def _has_one(self) -> "Fallback":
+        if (self.model is None) == (self.endpoint is None):
+            raise ValueError(_ONE_FALLBACK)
+        return self
 
 
 _AUTO_OR_ROWS = cel(

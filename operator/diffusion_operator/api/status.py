@@ -7,11 +7,12 @@ from pydantic import Field
 
 from .arms import ArmKind as ArmKind
 from .base import ApiModel
+from .endpoints import EndpointStatus
 from .labels import GRPC_PORT
 from .rollout import RevisionHash, RolloutState
 from .sampler import Attention, Sampler
 from .sizing import MemoryPlan, Sizing
-from .spec import ModelSource, Resources
+from .spec import FallbackEndpoint, ModelSource, Resources
 
 
 class Phase(StrEnum):
@@ -67,9 +68,14 @@ class RouteArm(ApiModel):
     )
     revision: str = Field(max_length=8, description="Hash of the revision.")
     kind: ArmKind = Field(description="diffusion or ar.")
-    service: str = Field(max_length=63, description="Headless Service of the revision's pods.")
+    service: str = Field(
+        default="", max_length=63, description="Headless Service of the revision's pods. Empty for an endpoint."
+    )
     port: int = Field(default=GRPC_PORT, description="Triton's gRPC port.")
     percent: int = Field(ge=0, le=100, description="Share of the requests that are free to go to any arm.")
+    endpoint: FallbackEndpoint | None = Field(
+        default=None, description="The server that is asked instead of pods. Its revision is a hash of url and model."
+    )
 
 
 class Routes(ApiModel):
@@ -155,6 +161,12 @@ class DiffusionModelStatus(ApiModel):
     )
     routes: Routes = Field(default_factory=Routes, description="Where gateways send requests.")
     sizing: Sizing | None = Field(default=None, description="What fits the memory of a pod, and why.")
+    endpoints: list[EndpointStatus] = Field(
+        default_factory=list,
+        max_length=8,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["revision"]},
+        description="AR servers of fallback.endpoint, as gateways see them.",
+    )
     revisions: list[RevisionStatus] = Field(
         default_factory=list,
         max_length=32,

@@ -55,8 +55,7 @@ def advance(
         intent,
         before,
         rollout.Observation(
-            ready={revision.hash: revision.ready_pods for revision in revisions.values()}
-            | ready_endpoints(endpoints),
+            ready={revision.hash: revision.ready_pods for revision in revisions.values()} | ready_endpoints(endpoints),
             in_force=not lagging_gateways(model.status.routes, observation),
             readings=observation.readings,
             crashes=observation.crashes,

@@ -1,15 +1,23 @@
 """Phase and conditions: the state as people and tools read it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from diffusion_operator.api import conditions as reasons
 from diffusion_operator.api.conditions import Reason
-from diffusion_operator.api.models import Condition, Phase, RevisionStatus, RolloutState
+from diffusion_operator.api.models import (
+    Condition,
+    EndpointState,
+    EndpointStatus,
+    Phase,
+    RevisionStatus,
+    RolloutState,
+)
 from diffusion_operator.api.rollout import Outcome, RolloutPhase
 from diffusion_operator.api.status import LONGEST_MESSAGE
 
+from .endpoints import cannot_score
 from .observation import NO_PODS, Observation
 from .revision import Wanted
 from .sized.size import Sized
@@ -17,9 +25,18 @@ from .sized.size import Sized
 Finding = tuple[Reason, str]
 
 
+_BY_STATE = {
+    EndpointState.READY: reasons.ENDPOINT_READY,
+    EndpointState.UNREACHABLE: reasons.ENDPOINT_UNREACHABLE,
+    EndpointState.UNAUTHORIZED: reasons.ENDPOINT_UNAUTHORIZED,
+    EndpointState.SECRET_MISSING: reasons.SECRET_MISSING,
+    EndpointState.MODEL_MISSING: reasons.ENDPOINT_MODEL_MISSING,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that a report is made of."""
+    """All that a report is made of. `endpoints` are the AR servers that are not ours, by hash; None: no gateway spoke of it yet."""
 
     wanted: Wanted
     rollout: RolloutState
@@ -29,6 +46,7 @@ class Situation:
     lagging: tuple[str, ...]
     not_acted_on: tuple[str, ...]
     sized: Sized
+    endpoints: Mapping[str, EndpointStatus | None]
 
 
 def findings(situation: Situation) -> tuple[Finding, ...]:
@@ -38,7 +56,7 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
         _progressing(situation),
         _fallback_available(situation),
         (situation.sized.reason, situation.sized.message),
-        _metrics_available(situation.rollout),
+        _metrics_available(situation),
         _spec_applied(situation),
     )
 
@@ -85,21 +103,34 @@ def phase(found: Collection[Finding]) -> Phase:
         return Phase.FAILED if reasons.SERVING not in names else Phase.DEGRADED
     if reasons.SERVING not in names:
         return Phase.PENDING
-    if names & {reasons.ARM_DOWN, reasons.FALLBACK_NOT_READY, reasons.ROLLED_BACK, reasons.ROLLBACK_BLOCKED}:
+    if names & _DEGRADED:
         return Phase.DEGRADED
     if names & {reasons.SETTLED, reasons.PAUSED}:
         return Phase.SERVING
     return Phase.PROGRESSING
 
 
+_DEGRADED = frozenset(
+    {
+        reasons.ARM_DOWN,
+        reasons.FALLBACK_NOT_READY,
+        reasons.ENDPOINT_MODEL_MISSING,
+        reasons.ENDPOINT_UNAUTHORIZED,
+        reasons.ENDPOINT_UNREACHABLE,
+        reasons.ROLLBACK_BLOCKED,
+        reasons.ROLLED_BACK,
+        reasons.SECRET_MISSING,
+    }
+)
+
+
 def _ready(situation: Situation) -> Finding:
-    serving = [revision for revision in _routed(situation) if revision.ready_pods]
+    routed = _routed(situation)
+    serving = [_named(hash_, situation) for hash_ in routed if _is_ready(hash_, situation)]
     if serving:
-        return reasons.SERVING, "Requests are answered by " + ", ".join(map(_pods, serving)) + "."
-    routed = ", ".join(map(_pods, _routed(situation)))
-    return reasons.NO_READY_POD, f"No routed revision has a ready pod: {routed}." if routed else (
-        "No revision has had a ready pod yet."
-    )
+        return reasons.SERVING, f"Requests are answered by {', '.join(serving)}."
+    named = ", ".join(_named(hash_, situation) for hash_ in routed)
+    return reasons.NO_READY_POD, f"No routed revision is ready: {named}." if named else "No revision was ready yet."
 
 
 def _progressing(situation: Situation) -> Finding:
@@ -113,35 +144,37 @@ def _obstacle(situation: Situation) -> Finding | None:
         return reasons.CHILD_REJECTED, rejected
     stuck = list(_stuck(situation))
     if stuck:
-        return reasons.PODS_NOT_STARTING, " ".join(_explained(revision, situation) for revision in stuck)
+        return reasons.PODS_NOT_STARTING, " ".join(_explained(hash_, situation) for hash_ in stuck)
     if rollout.phase is RolloutPhase.ROLLBACK_BLOCKED:
         return reasons.ROLLBACK_BLOCKED, rollout.message
     held = situation.sized.held
     if set(held.values()) - {reasons.INSPECTING}:
         return reasons.HELD_BY_SIZING, f"{_listed(held)}: no pods are made, see the condition Sized."
     if _waits_for_stable(situation):
+        diffusion, ar = situation.wanted.diffusion.hash, situation.wanted.ar_hash
         return reasons.WAITING_FOR_STABLE, (
-            f"{_pods(situation.revisions[situation.wanted.diffusion.hash])} waits for an AR pod to serve the rest. "
-            + " ".join(_explained(revision, situation) for revision in _coming(situation))
+            f"{_named(diffusion, situation)} waits for AR to serve the rest. {_explained(ar, situation)}"
         )
     return None
 
 
 def _on_the_way(situation: Situation) -> Finding:
-    rollout, held, coming = situation.rollout, situation.sized.held, list(_coming(situation))
-    down = [revision for revision in _routed(situation) if not revision.ready_pods]
+    rollout, held, coming = situation.rollout, situation.sized.held, _coming(situation)
+    down = [hash_ for hash_ in _routed(situation) if not _is_ready(hash_, situation)]
     if down:
-        return reasons.ARM_DOWN, " ".join(_explained(revision, situation) for revision in down)
+        return reasons.ARM_DOWN, " ".join(_explained(hash_, situation) for hash_ in down)
     if coming:
-        serves = {revision.hash for revision in _routed(situation)}
-        starting = [revision for revision in coming if revision.hash not in serves]
+        starting = [hash_ for hash_ in coming if hash_ not in _routed(situation)]
         reason = reasons.REVISION_STARTING if starting else reasons.PODS_NOT_READY
-        return reason, " ".join(_explained(revision, situation) for revision in starting or coming)
+        return reason, " ".join(_explained(hash_, situation) for hash_ in starting or coming)
     if held:
         return (
             reasons.INSPECTING_FIRST,
             f"{_listed(held)}: pods are made once it is known to fit, see the condition Sized.",
         )
+    ar = situation.wanted.ar_hash
+    if situation.wanted.endpoint and rollout.fallback_revision != ar:
+        return reasons.WAITING_FOR_ENDPOINT, _explained(ar, situation)
     if rollout.phase is not RolloutPhase.PROMOTED:
         return _climbing(rollout)
     retiring = sorted(situation.revisions.keys() - _parts(situation))
@@ -171,33 +204,52 @@ def _waits_for_stable(situation: Situation) -> bool:
     serves = rollout.stable_revision or rollout.canary_revision or rollout.fallback_revision
     return (
         not serves
-        and wanted.ar is not None
         and situation.revisions[wanted.diffusion.hash].ready_pods > 0
         and rollout.phase is RolloutPhase.WAITING
     )
 
 
-def _metrics_available(rollout: RolloutState) -> Finding:
+def _metrics_available(situation: Situation) -> Finding:
+    rollout = situation.rollout
     if not (rollout.stable or rollout.canary) or not rollout.gates:
         return reasons.NOTHING_MEASURED, "No diffusion revision was measured yet."
     unreadable = [gate for gate in rollout.gates if gate.verdict is Outcome.ERROR]
     if unreadable:
         return reasons.METRICS_UNREADABLE, " ".join(f"{gate.gate}: {gate.message}" for gate in unreadable)
-    return reasons.METRICS_READ, "Every gate has data, or waits for more of it."
+    unjudged = " There is no gate on perplexity: the AR server cannot score." if _cannot_score(situation) else ""
+    return reasons.METRICS_READ, f"Every gate has data, or waits for more of it.{unjudged}"
 
 
 def _fallback_available(situation: Situation) -> Finding:
-    if situation.wanted.ar is None:
-        return reasons.FALLBACK_NOT_SERVED, (
-            "fallback.endpoint is not acted on yet; diffusion serves all requests once it is ready."
-        )
     serving = situation.rollout.fallback_revision
+    ar = serving or situation.wanted.ar_hash
+    if ar in situation.endpoints:
+        return _endpoint_available(ar, situation)
     if serving is None:
-        return reasons.FALLBACK_STARTING, _explained(situation.revisions[situation.wanted.ar.hash], situation)
-    revision = situation.revisions[serving]
-    if revision.ready_pods:
-        return reasons.FALLBACK_READY, f"{_pods(revision)} can take over."
-    return reasons.FALLBACK_NOT_READY, _explained(revision, situation)
+        return reasons.FALLBACK_STARTING, _explained(ar, situation)
+    if _is_ready(serving, situation):
+        return reasons.FALLBACK_READY, f"{_named(serving, situation)} can take over."
+    return reasons.FALLBACK_NOT_READY, _explained(serving, situation)
+
+
+def _endpoint_available(hash_: str, situation: Situation) -> Finding:
+    status = situation.endpoints[hash_]
+    if status is None:
+        return reasons.ENDPOINT_UNKNOWN, f"No gateway has asked endpoint {hash_} yet."
+    if not status.is_ready:
+        return _BY_STATE[status.state], _explained(hash_, situation)
+    if cannot_score(status):
+        return reasons.ENDPOINT_CANNOT_SCORE, (
+            f"Endpoint {hash_} can take over. It gives no log-probabilities of prompts: there are no pairs and no gate on "
+            "perplexity."
+        )
+    scored = "" if status.scores is None else f" It scores texts after {' and '.join(status.scores)}."
+    return reasons.ENDPOINT_READY, f"Endpoint {hash_} can take over.{scored}"
+
+
+def _cannot_score(situation: Situation) -> bool:
+    ar = situation.rollout.fallback_revision or situation.wanted.ar_hash
+    return cannot_score(situation.endpoints.get(ar))
 
 
 def _spec_applied(situation: Situation) -> Finding:
@@ -208,53 +260,56 @@ def _spec_applied(situation: Situation) -> Finding:
 
 def _parts(situation: Situation) -> set[str]:
     """Hashes of all revisions that have a part to play now or soon."""
-    rollout, wanted = situation.rollout, situation.wanted
-    parts = {
-        wanted.diffusion.hash,
-        rollout.stable_revision,
-        rollout.canary_revision,
-        rollout.fallback_revision,
-    }
-    if wanted.ar:
-        parts.add(wanted.ar.hash)
-    return {part for part in parts if part}
+    wanted = situation.wanted
+    return {wanted.diffusion.hash, wanted.ar_hash, *_routed(situation)}
 
 
-def _routed(situation: Situation) -> Iterator[RevisionStatus]:
-    """Revisions that requests are sent to, by share or as the fallback."""
+def _routed(situation: Situation) -> list[str]:
+    """Hashes of what requests are sent to, by share or as the fallback."""
     rollout = situation.rollout
     hashes = (rollout.stable_revision, rollout.canary_revision, rollout.fallback_revision)
-    return (situation.revisions[hash_] for hash_ in hashes if hash_)
+    return [hash_ for hash_ in hashes if hash_]
 
 
-def _coming(situation: Situation) -> Iterator[RevisionStatus]:
-    """Wanted revisions that do not have all their pods yet, and may have them."""
-    for wanted in (situation.wanted.diffusion, situation.wanted.ar):
-        if wanted is None or wanted.hash in situation.sized.held:
-            continue
-        if situation.revisions[wanted.hash].ready_pods < situation.replicas:
-            yield situation.revisions[wanted.hash]
+def _coming(situation: Situation) -> list[str]:
+    """Hashes of wanted revisions that do not have all their pods yet, and may have them."""
+    wanted = [revision.hash for revision in (situation.wanted.diffusion, situation.wanted.ar) if revision]
+    return [
+        hash_
+        for hash_ in wanted
+        if hash_ not in situation.sized.held and situation.revisions[hash_].ready_pods < situation.replicas
+    ]
 
 
 def _listed(held: Collection[str]) -> str:
     return f"Revision{'s' if len(held) > 1 else ''} {', '.join(sorted(held))}"
 
 
-def _stuck(situation: Situation) -> Iterator[RevisionStatus]:
+def _stuck(situation: Situation) -> list[str]:
     """Revisions whose pods do not start. Also one that serves: pods that should replace its pods may be stuck as well."""
-    for hash_ in sorted(_parts(situation) & situation.revisions.keys()):
-        if situation.observation.pods.get(hash_, NO_PODS).stuck:
-            yield situation.revisions[hash_]
+    return sorted(hash_ for hash_ in _parts(situation) if situation.observation.pods.get(hash_, NO_PODS).stuck)
 
 
-def _pods(revision: RevisionStatus) -> str:
-    return f"{revision.template.kind} revision {revision.hash} ({revision.ready_pods} ready)"
+def _is_ready(hash_: str, situation: Situation) -> bool:
+    if hash_ in situation.endpoints:
+        status = situation.endpoints[hash_]
+        return status is not None and status.is_ready
+    return situation.revisions[hash_].ready_pods > 0
 
 
-def _explained(revision: RevisionStatus, situation: Situation) -> str:
-    waiting = situation.observation.pods.get(revision.hash, NO_PODS).waiting_for
-    numbers = (
-        f"{revision.template.kind} revision {revision.hash} has {revision.ready_pods} of {situation.replicas} pods "
-        f"ready"
-    )
+def _named(hash_: str, situation: Situation) -> str:
+    if hash_ in situation.endpoints:
+        return f"endpoint {hash_}"
+    revision = situation.revisions[hash_]
+    return f"{revision.template.kind} revision {hash_} ({revision.ready_pods} ready)"
+
+
+def _explained(hash_: str, situation: Situation) -> str:
+    if hash_ in situation.endpoints:
+        status = situation.endpoints[hash_]
+        found = f"{status.state}: {status.message}" if status else "no gateway has asked it yet"
+        return f"endpoint {hash_} is not ready: {found.rstrip('.')}."
+    revision = situation.revisions[hash_]
+    waiting = situation.observation.pods.get(hash_, NO_PODS).waiting_for
+    numbers = f"{revision.template.kind} revision {hash_} has {revision.ready_pods} of {situation.replicas} pods ready"
     return f"{numbers}: {waiting}." if waiting else f"{numbers}."

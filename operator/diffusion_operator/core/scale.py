@@ -19,7 +19,7 @@ class Scale:
 
 
 def scale(
-    rollout: RolloutState, wanted: Wanted, *, model: str, observation: Observation, endpoints: Collection[str]
+    rollout: RolloutState, wanted: Wanted, *, model: str, observation: Observation, endpoints: Collection[str] = ()
 ) -> Scale:
     """Pods of the revision that most requests go to, and their labels.
 

@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from diffusion_operator.api.base import NOT_YET_SENTENCE
 from diffusion_operator.api.crd import resource_schema
 from diffusion_operator.core import defaults
 
@@ -27,15 +26,3 @@ PROMISED = {
 @pytest.mark.parametrize(("path", "value"), PROMISED.items(), ids=PROMISED.keys())
 def test_the_default_is_the_one_that_is_documented(path: str, value: object) -> None:
     assert re.search(rf"Default: {value}\.", SPEC[path]["description"])
-
-
-def test_fields_that_nothing_acts_on_say_so() -> None:
-    silent = [
-        path
-        for path, schema in SPEC.items()
-        if path.startswith(".fallback.endpoint")
-        and path.count(".") == 2
-        and "[]" not in path
-        and NOT_YET_SENTENCE not in schema["description"]
-    ]
-    assert silent == []

@@ -89,13 +89,6 @@ def test_the_time_of_transition_moves_with_the_status_only() -> None:
     assert ready_since(after(earlier, READY)) == NOW
 
 
-def test_fields_that_nothing_acts_on_are_listed_by_path() -> None:
-    model = after(a_model(fallback={"endpoint": {"url": "http://vllm/v1", "model": "twin"}}), seen())
-    assert reason(model, "SpecApplied") == ("False", "NotActedOnYet")
-    message = next(c.message for c in model.status.conditions if c.type == "SpecApplied")
-    assert message == "Stored, not acted on yet: fallback.endpoint."
-
-
 def test_a_spec_that_is_acted_on_is_applied() -> None:
     assert reason(after(MODEL, seen()), "SpecApplied") == ("True", "Applied")
 

@@ -48,25 +48,6 @@ def test_a_canary_waits_for_an_ar_that_was_never_ready() -> None:
     assert reason(model, "Progressing") == ("True", "WaitingForStable")
 
 
-def test_without_an_ar_model_of_ours_diffusion_serves_all() -> None:
-    model = a_model(fallback={"endpoint": {"url": "http://vllm/v1", "model": "twin"}})
-    served = after(model, seen([diffusion(model)]))
-    assert shares(served) == [("stable", diffusion(model), 100)]
-    assert reason(served, "FallbackAvailable") == ("False", "FallbackNotServed")
-
-
-def test_ar_serves_until_diffusion_is_ready_although_spec_names_another_server_now() -> None:
-    old = a_model()
-    model = after(old, seen([ar(old)]))
-    model = after(model, seen([ar(old)]), fallback={"endpoint": {"url": "http://vllm/v1", "model": "twin"}})
-    assert shares(model) == [("stable", ar(old), 100), ("fallback", ar(old), 0)]
-    assert reason(model, "Ready") == ("True", "Serving")
-    assert reason(model, "FallbackAvailable") == ("False", "FallbackNotServed")
-    model = after(model, seen([ar(old), diffusion(old)]))
-    assert shares(model) == [("stable", diffusion(old), 100)]
-    assert model.status.rollout.fallback_revision is None
-
-
 def test_pods_that_blink_do_not_move_weights() -> None:
     model = a_model(rollout={"initialPercent": 20})
     serving = after(model, seen([ar(model), diffusion(model)]))

@@ -52,13 +52,10 @@ def test_a_limit_of_zero_is_a_limit() -> None:
     assert made.gates[GateName.ERROR_RATE].highest == 0
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [{"scoring": {"samplePercent": 0}}, {"fallback": {"endpoint": {"url": "http://vllm/v1", "model": "twin"}}}],
-    ids=["no answers are scored", "nobody of ours can score"],
-)
-def test_without_scores_there_is_no_perplexity_gate(parts: dict[str, object]) -> None:
-    assert GateName.PERPLEXITY_RATIO not in policy_of(spec(**parts)).gates
+def test_without_scores_there_is_no_perplexity_gate() -> None:
+    assert GateName.PERPLEXITY_RATIO not in policy_of(spec(scoring={"samplePercent": 0})).gates
+    made = policy_of(spec(), can_score=False)
+    assert set(policy_of(spec()).gates) - set(made.gates) == {GateName.PERPLEXITY_RATIO}
 
 
 def test_looks_fit_the_length_of_a_step() -> None:
