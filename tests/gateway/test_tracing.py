@@ -9,7 +9,7 @@ from diffusion_worker.wire import ErrorEvent
 
 from tests.gateway.collector import collecting
 from tests.gateway.fake_triton import reports, says
-from tests.gateway.stack import Stack, started
+from tests.gateway.stack import Stack, eventually, started
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
@@ -96,9 +96,10 @@ async def test_a_share_of_the_requests_is_traced() -> None:
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["refuses", "never answers"])
 async def test_a_collector_that_is_away_costs_no_request_and_no_long_goodbye(is_silent: bool) -> None:
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
+    asking: list[asyncio.StreamWriter] = []
+
+    async def say_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asking.append(writer)
 
     server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -107,4 +108,9 @@ async def test_a_collector_that_is_away_costs_no_request_and_no_long_goodbye(is_
     async with asyncio.timeout(20), started(otlp_endpoint=url) as stack:
         await stack.route(await stack.arm("stable", says("x"), percent=100))
         assert (await stack.http.post("/v1/chat/completions", json=CHAT)).status_code == 200
+    if is_silent:
+        await eventually(lambda: bool(asking))
     server.close()
+    for writer in asking:
+        writer.transport.abort()
+    await server.wait_closed()
