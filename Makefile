@@ -73,7 +73,7 @@ test-e2e: setup ## against the throw-away cluster: real pods, Triton, gateway, H
 	  [[ $$running == running* ]] || said=$$($(PYTHON) -m cluster down 2>&1) || { echo "$$said"; failed=1; }; \
 	  exit $$failed
 
-test-long: setup ## what does not fit CI's time: ten idle minutes without a write
+test-long: setup ## what does not fit CI's time: ten idle minutes without a write, aiperf
 	$(PYTEST) tests/long
 
 bench: setup ## the engine alone: scaling, distance to the hardware, memory, batching window, passes (FLAGS="--quick")
