@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from diffusion_gateway.triton import EventStream
+from diffusion_gateway.triton import TritonStream
 from diffusion_worker.wire import DraftEvent, ErrorEvent, FinishEvent, GenerateRequest
 from tritonclient.grpc.aio import InferenceServerClient
 
@@ -21,11 +21,11 @@ def draft(step: int, index: int = 0) -> DraftEvent:
 
 
 @contextlib.asynccontextmanager
-async def stream_of(script: Any) -> AsyncIterator[EventStream]:
+async def stream_of(script: Any) -> AsyncIterator[TritonStream]:
     pod = FakeTriton(script)
     await pod.start("127.0.0.1")
     client = InferenceServerClient(f"127.0.0.1:{pod.port}")
-    stream = EventStream(client, GenerateRequest(request_id="r", prompt="x", seed=1, drafts=True))
+    stream = TritonStream(client, GenerateRequest(request_id="r", prompt="x", seed=1, drafts=True))
     try:
         yield stream
     finally:

@@ -10,10 +10,10 @@ from typing import Any
 from diffusion_operator.api.status import RouteArm
 from diffusion_worker.wire import BlockEvent, DraftEvent, ErrorEvent, FinishEvent, ScoreEvent
 
+from .event_stream import EventStream
 from .openai.errors import ApiError
 from .reasons import Reason, WorkerError
 from .tally import Tally
-from .triton import EventStream
 
 _CLIENTS_NAMES = {"prompt_token_ids": "prompt"}
 

@@ -1,50 +1,53 @@
-"""Channels to worker pods: kept while the pod is there, closed when it is gone and its last row has ended."""
+"""Connections to pods, and to AR servers that are not ours: kept while they are in the table, closed when they are gone and their last row has ended."""
 
 import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from diffusion_worker.wire import GenerateRequest, ScoreRequest
-from tritonclient.grpc.aio import InferenceServerClient
 
+from .event_stream import EventStream
 from .overload import ServiceRate
 from .reasons import Reason, WorkerError
-from .triton import EventStream
+from .triton import TritonServer
 
-_MAX_MESSAGE_BYTES = 64 * 2**20
-_CHANNEL_OPTIONS = [
-    ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-    # A pod whose node vanished sends no FIN. By default Triton hangs up at the fourth ping without data in between; at this
-    # pace that is after 80 s, when --silence-seconds has ended the stream already.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 0),
-    ("grpc.http2.max_pings_without_data", 0),
-    # How long one attempt to connect may take, and how soon the next may follow: pods come back at the same address.
-    ("grpc.min_reconnect_backoff_ms", 3_000),
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Pods are reached directly, whatever the environment says about proxies.
-    ("grpc.enable_http_proxy", 0),
-]
+
+class Server(Protocol):
+    """What a connection leads to."""
+
+    def open(
+        self,
+        request: GenerateRequest | ScoreRequest,
+        *,
+        revision: str | None,
+        traceparent: str | None,
+        clock: Callable[[], float],
+    ) -> EventStream:
+        """Start a request. Failures to connect show in the stream."""
+
+    async def close(self) -> None:
+        """Close the connection."""
 
 
 @dataclass(eq=False)
 class _Pod:
-    client: InferenceServerClient
+    server: Server
     rate: ServiceRate
     rows: int = 0
     retired: bool = False
 
 
 class WorkerPool:
-    """All pods that this gateway talks to, by `host:port`."""
+    """All servers that this gateway talks to, by target: `host:port` of a pod, or what `connect` understands."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` counts seconds."""
+    def __init__(
+        self, *, connect: Callable[[str], Server] = TritonServer, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`connect` leads to a target. `clock` counts seconds."""
+        self._connect = connect
         self._clock = clock
         self._pods: dict[str, _Pod] = {}
         self._streams: dict[EventStream, _Pod] = {}
@@ -93,10 +96,8 @@ class WorkerPool:
             raise WorkerError(Reason.GATEWAY_STOPS, "no new rows while the gateway is shutting down")
         pod = self._pods.get(target)
         if pod is None:
-            pod = self._pods[target] = _Pod(
-                client=InferenceServerClient(target, channel_args=_CHANNEL_OPTIONS), rate=ServiceRate(self._clock())
-            )
-        stream = EventStream(pod.client, request, revision=revision, traceparent=traceparent, clock=self._clock)
+            pod = self._pods[target] = _Pod(server=self._connect(target), rate=ServiceRate(self._clock()))
+        stream = pod.server.open(request, revision=revision, traceparent=traceparent, clock=self._clock)
         pod.rows += 1
         self._streams[stream] = pod
         stream.task.add_done_callback(lambda _: self._ended(pod, stream))
@@ -124,6 +125,6 @@ class WorkerPool:
 
     def _close_if_idle(self, pod: _Pod) -> None:
         if pod.retired and not pod.rows:
-            task = asyncio.ensure_future(pod.client.close())
+            task = asyncio.ensure_future(pod.server.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

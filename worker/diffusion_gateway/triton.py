@@ -8,7 +8,6 @@ from typing import Any
 
 import grpc
 import numpy as np
-import structlog
 from diffusion_worker.wire import (
     EVENT,
     EVENT_TENSOR,
@@ -17,12 +16,7 @@ from diffusion_worker.wire import (
     REVISION_PARAMETER,
     SCORE_PRIORITY,
     TRACEPARENT_PARAMETER,
-    BlockEvent,
-    DraftEvent,
-    ErrorEvent,
-    FinishEvent,
     GenerateRequest,
-    ScoreEvent,
     ScoreRequest,
     encode_request,
 )
@@ -31,23 +25,35 @@ from tritonclient.grpc import InferInput, InferResult
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from .event_stream import Event, EventStream
 from .reasons import Reason, WorkerError
 
-Event = BlockEvent | DraftEvent | FinishEvent | ScoreEvent | ErrorEvent
-
-_log = structlog.get_logger()
-
-# An answer has at most a few hundred blocks; this many wait for a slow client before the pod has to.
-_BUFFERED_EVENTS = 64
+_MAX_MESSAGE_BYTES = 64 * 2**20
+_CHANNEL_OPTIONS = [
+    ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+    # A pod whose node vanished sends no FIN. By default Triton hangs up at the fourth ping without data in between; at this
+    # pace that is after 80 s, when --silence-seconds has ended the stream already.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    # How long one attempt to connect may take, and how soon the next may follow: pods come back at the same address.
+    ("grpc.min_reconnect_backoff_ms", 3_000),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Pods are reached directly, whatever the environment says about proxies.
+    ("grpc.enable_http_proxy", 0),
+]
 # Between the last event and the natural end of the stream lies one message.
 _TAIL_SECONDS = 5.0
 
 
-class EventStream:
-    """The events of one request on one pod, ending with a `FinishEvent` (of a score: `ScoreEvent`) or `ErrorEvent`.
+class TritonStream(EventStream):
+    """One request on one pod.
 
-    A task of its own reads ahead, because a stream must be read to its natural end even when the client left on the last event:
-    Triton 2.51 leaks a model reference when a stream is closed in the moment of its final response.
+    It is read to its natural end even when the client left on the last event: Triton 2.51 leaks a model reference when a stream is
+    closed in the moment of its final response.
     """
 
     def __init__(
@@ -60,90 +66,47 @@ class EventStream:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`revision`: another one's worker refuses the request. `traceparent`: for the worker's log lines."""
-        self.ended_at: float | None = None
-        """When the last event arrived, on `clock`; it may be read later."""
-        self.held_up = False
-        """The pod had to wait, because events were not read as fast as they came."""
-        self.has_answered = False
-        """The row came to its end by itself."""
-        self._clock = clock
-        self._queue: asyncio.Queue[Event | WorkerError] = asyncio.Queue(_BUFFERED_EVENTS)
-        self._ended = False
-        self.task = asyncio.create_task(self._read(client, _item(request, revision=revision, traceparent=traceparent)))
-        self.task.add_done_callback(self._report_crash)
+        self._client = client
+        self._item = _item(request, revision=revision, traceparent=traceparent)
+        super().__init__(clock=clock)
 
-    @property
-    def has_ended(self) -> bool:
-        """The row is done, or has failed; what is left of the stream is its tail."""
-        return self._ended or self.task.done()
-
-    async def next(self, *, timeout_seconds: float) -> Event:
-        """The next event.
-
-        Raises:
-            WorkerError: the pod failed, or nothing came in time.
-        """
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                item = await self._queue.get()
-        except TimeoutError:
-            raise WorkerError(Reason.TIMEOUT, f"nothing came for {timeout_seconds:g} s") from None
-        if isinstance(item, WorkerError):
-            raise item
-        return item
-
-    def close(self) -> None:
-        """Cancel the row, unless its last event is here: then the rest of the stream is read in the background."""
-        if self._ended:
-            # Room for the one event that may still wait to be put.
-            self._empty()
-        else:
-            self.task.cancel()
-
-    def abort(self, error: WorkerError) -> None:
-        """Cancel the row and let the reader see `error` next."""
-        self.task.cancel()
-        self._empty()
-        self._queue.put_nowait(error)
-
-    def _report_crash(self, task: "asyncio.Task[None]") -> None:
-        """A mistake of ours must not let the reader wait for its timeout."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("reading from a worker failed", exc_info=error)
-            self._empty()
-            self._queue.put_nowait(WorkerError(Reason.ENGINE_ERROR, f"reading failed: {error!r}"))
-
-    def _empty(self) -> None:
-        while not self._queue.empty():
-            self._queue.get_nowait()
-
-    async def _read(self, client: InferenceServerClient, item: dict[str, Any]) -> None:
-        call = client.stream_infer(_one(item))
+    async def _read(self) -> None:
+        call = self._client.stream_infer(_one(self._item))
         try:
             async for result, error in call:
-                event = _event(result, error)
-                if isinstance(event, DraftEvent):
-                    # Old news as soon as the next is there: who reads slowly gets fewer of them.
-                    if self._queue.empty():
-                        self._queue.put_nowait(event)
-                    continue
-                self._ended = not isinstance(event, BlockEvent)
-                if self._ended:
-                    self.ended_at = self._clock()
-                    self.has_answered = isinstance(event, FinishEvent | ScoreEvent)
-                elif self._queue.full():
-                    self.held_up = True
-                await self._queue.put(event)
+                await self._put(_event(result, error))
                 if self._ended:
                     break
             else:
-                await self._queue.put(WorkerError(Reason.UNAVAILABLE, "the stream ended before the answer did"))
+                await self._put(WorkerError(Reason.UNAVAILABLE, "the stream ended before the answer did"))
                 return
             await _read_tail(call)
         except grpc.aio.AioRpcError as error:
-            await self._queue.put(_from_status(error))
+            await self._put(_from_status(error))
         finally:
             call.cancel()
+
+
+class TritonServer:
+    """One pod, by its `host:port`. The connection is made with the first request, and again whenever it broke."""
+
+    def __init__(self, target: str) -> None:
+        self._client = InferenceServerClient(target, channel_args=_CHANNEL_OPTIONS)
+
+    def open(
+        self,
+        request: GenerateRequest | ScoreRequest,
+        *,
+        revision: str | None,
+        traceparent: str | None,
+        clock: Callable[[], float],
+    ) -> TritonStream:
+        """Send a request. Failures to connect show in the stream."""
+        return TritonStream(self._client, request, revision=revision, traceparent=traceparent, clock=clock)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.close()
 
 
 async def _read_tail(call: Any) -> None:

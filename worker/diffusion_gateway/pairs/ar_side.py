@@ -15,9 +15,9 @@ from diffusion_worker.wire import (
 )
 
 from ..answers import Choice, Timer, refusal
+from ..event_stream import EventStream
 from ..pool import WorkerPool
 from ..reasons import Reason, WorkerError
-from ..triton import EventStream
 
 # Longer than any answer that is compared takes on an idle pod; what waits longer behind live requests is given up.
 _CALL_SECONDS = 120.0
