@@ -1,8 +1,9 @@
 """From a new checkpoint to its facts: Jobs, their failures, and what is never asked twice."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
+from diffusion_operator.api.models import DiffusionModel
 from diffusion_operator.core.children import ChildKind, children
 from diffusion_operator.core.sized.observation import ObservedInspection
 
@@ -27,8 +28,15 @@ TWIN = an_ar_twin(FACTS_OF)
 HUB = {"source": "hf://owner/model", "revision": "abc", "tokenSecretRef": {"name": "hub", "key": "token"}}
 
 
-def kinds(model) -> set[ChildKind]:
+def kinds(model: DiffusionModel) -> set[ChildKind]:
     return {child.kind for child in children(model)}
+
+
+def retry_seconds(model: DiffusionModel, now: datetime) -> float:
+    """Until the Job that failed is made again."""
+    assert model.status.sizing is not None
+    (at,) = [source.retry_at for source in model.status.sizing.sources if source.retry_at]
+    return (at - now).total_seconds()
 
 
 def test_a_new_resource_has_nothing_but_jobs_until_its_checkpoints_are_known() -> None:
@@ -92,8 +100,8 @@ def test_a_failed_job_is_the_message_and_is_made_again_less_and_less_often() -> 
         decision = decide(model, inspected=results, now=now)
         model = model.model_copy(update={"status": decision.status})
         assert jobs(model) == {}
-        assert decision.look_again_seconds is not None
-        pauses.append(decision.look_again_seconds)
+        pauses.append(retry_seconds(model, now))
+        assert decision.look_again_seconds == min(pauses[-1], 600)
         assert condition(model, "Sized")[:2] == ("False", "FactsUnavailable")
         assert "hf://owner/model is gated: accept its terms" in condition(model, "Sized")[2]
         assert condition(model, "Progressing")[:2] == ("False", "NotSized")

@@ -26,6 +26,8 @@ from .inspection import inspections
 from .measured import difference
 from .observation import ObservedSizing
 
+# As often as a resource is looked at that waits for nothing: nodes may have changed as well.
+_LONGEST_LOOK_SECONDS = 600.0
 OFF_MESSAGE = "Limits are taken as they are written: the operator runs with --sizing=off."
 
 
@@ -135,5 +137,8 @@ def _status(memory: Memory, known: Mapping[str, Known], arms: list[SizedArm]) ->
 
 
 def _next_job(known: Collection[Known], *, now: datetime) -> float | None:
+    """Seconds until the next Job is due, or until a resource that waits for nothing would be looked at anyway."""
     due = [found.inspected.retry_at for found in known if found.inspected.retry_at is not None]
-    return max(0.0, (min(due) - now).total_seconds()) if due else None
+    if not due:
+        return None
+    return min(max(0.0, (min(due) - now).total_seconds()), _LONGEST_LOOK_SECONDS)
