@@ -9,7 +9,7 @@ from benchmarks import paths
 from benchmarks.progress import say
 from benchmarks.sizing.measure import Measured, cases, measure
 from benchmarks.sizing.shapes import CHECKPOINTS, prepare
-from benchmarks.sizing.tables import of_checkpoints, of_cases, worst
+from benchmarks.sizing.tables import of_cases, of_checkpoints, worst
 
 
 def main() -> int:

@@ -1,11 +1,11 @@
 """One case: what the plan says, and what the allocator had at its peak while the engine's runner did it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig
+from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig, SamplerSettings
 from diffusion_worker.engine.admission import admit_request
 from diffusion_worker.engine.load import load_runner
 from diffusion_worker.engine.memory_meter import MemoryMeter
@@ -20,6 +20,7 @@ from benchmarks.sizing.shapes import Checkpoint
 
 _TOKEN = 300  # any that is no special one
 _MOST_ROWS = 32
+_STEPS = 8  # of a canvas: so many that the first is not done before the last prompt is read
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Case:
     rows: int
     tokens: int
     about: str = "default"
-    sampler: SamplerConfig = SamplerConfig()
+    sampler: SamplerConfig = field(default_factory=SamplerConfig)
     more: tuple[tuple[str, Any], ...] = ()  # of each request
 
     @property
@@ -65,24 +66,26 @@ class Measured:
 
 def cases(checkpoint: Checkpoint, *, quick: bool) -> Iterator[Case]:
     """Rows × lengths with the default sampler, and samplers × guidance at one size."""
-    lengths = (192, 768) if quick else (192, 768, 2048)
-    for rows in (1, 6) if quick else (1, 3, 8, 24):
-        for tokens in lengths:
-            yield Case(rows, tokens)
+    sizes = [(1, 192), (1, 768), (3, 192), (8, 192)]
+    if not quick:
+        sizes += [(1, 2048), (3, 768), (3, 2048), (8, 768), (24, 192)]
+    for rows, tokens in sizes:
+        yield Case(rows, tokens)
     if checkpoint.kind is EngineKind.AR:
-        yield Case(8, 768, "top_p 0.9", more=(("top_p", 0.9),))
-        yield Case(8, 768, "log-probabilities", more=(("logprobs", 5),))
+        yield Case(3, 768, "top_p 0.9", more=(("top_p", 0.9),))
+        yield Case(3, 768, "log-probabilities", more=(("logprobs", 5),))
         return
     for about, sampler in (
         ("top_p 0.05", SamplerConfig(top_p=0.05)),
         ("guidance", SamplerConfig(guidance_scale=1.5)),
         ("guidance, top_p 0.05", SamplerConfig(guidance_scale=1.5, top_p=0.05)),
     ):
-        yield Case(8, 192, about, sampler)
-        yield Case(3, 768, about, sampler)
+        yield Case(3, 192, about, sampler)
+        if not quick:
+            yield Case(8, 768, about, sampler)
     if checkpoint.canvas == 64:
-        yield Case(8, 192, "discrete_ddim", SamplerConfig.model_validate({"name": "discrete_ddim"}))
-        yield Case(8, 192, "block_refinement", SamplerConfig.model_validate({"name": "block_refinement"}))
+        yield Case(3, 192, "discrete_ddim", SamplerConfig.model_validate({"name": "discrete_ddim"}))
+        yield Case(3, 192, "block_refinement", SamplerConfig.model_validate({"name": "block_refinement"}))
 
 
 def measure(checkpoint: Checkpoint, path: Path, wanted: list[Case]) -> Iterator[Measured]:
@@ -119,7 +122,7 @@ def _load(checkpoint: Checkpoint, path: Path, sampler: SamplerConfig) -> Runner:
         source=f"file://{path}",
         path=str(path),
         max_batch_size=_MOST_ROWS,
-        sampler=sampler.model_copy(update={"canvas_length": checkpoint.canvas, "max_denoising_steps": 2}),
+        sampler=sampler.model_copy(update={"canvas_length": checkpoint.canvas}),
     )
     if checkpoint.kind is EngineKind.AR:
         config = config.model_copy(update={"sampler": SamplerConfig()})
@@ -131,6 +134,8 @@ def _load(checkpoint: Checkpoint, path: Path, sampler: SamplerConfig) -> Runner:
 def _peak(runner: Runner, checkpoint: Checkpoint, case: Case) -> int:
     """The longest rows there are: the canvas of each begins one token before its end."""
     answer = checkpoint.shortest_answer
+    if checkpoint.kind is EngineKind.AR:
+        answer += case.rows
     with MemoryMeter(runner.device) as meter:
         rows = [_admitted(runner, case, i, answer) for i in range(case.rows)]
         while rows:
@@ -151,6 +156,7 @@ def _admitted(runner: Runner, case: Case, i: int, answer: int) -> Row:
         prompt_token_ids=[_TOKEN + i] * (case.tokens - answer),
         max_tokens=answer,
         seed=i,
+        sampler=SamplerSettings(max_denoising_steps=_STEPS),
         **dict(case.more),
     )
     row = admit_request(request, runner=runner, emit=lambda _: None)

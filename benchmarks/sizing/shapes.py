@@ -139,9 +139,7 @@ CHECKPOINTS = (
     Checkpoint("large vocabulary", "16,384 tokens: logits are most of it", _gemma(vocabulary=16_384)),
     Checkpoint("LLaDA", "mask model, each head has keys of its own", _llada, canvas=32, shortest_answer=32),
     Checkpoint("Dream", "mask model, four heads share keys", _dream, canvas=32, shortest_answer=32),
-    Checkpoint(
-        "Gemma 3", "autoregressive, sliding and full", _gemma3, canvas=1, kind=EngineKind.AR, shortest_answer=2
-    ),
+    Checkpoint("Gemma 3", "autoregressive, sliding and full", _gemma3, canvas=1, kind=EngineKind.AR, shortest_answer=2),
     Checkpoint("Llama", "autoregressive, MHA", _llama, canvas=1, kind=EngineKind.AR, shortest_answer=2),
 )
 

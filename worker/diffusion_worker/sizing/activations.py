@@ -38,12 +38,19 @@ def packed(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) ->
     feed_forward = max(norm, dense, d * (3 * e + FLOAT32) + _experts(facts, load, gelu=gelu))
     attention = max(
         run.positions * _packed_attention(group, facts, load) + _of_row(group, load, engine, run)
-        for group in facts.layers
+        for group in _attending(facts, run)
     )
     head_dims = {group.kind: group.head_dim for group in facts.layers}
     rotary = sum(3 * FLOAT32 * dim // 2 for dim in head_dims.values())
     masks = run.positions * sum(keys.tokens for keys in _masked(facts, load, engine, run))
     return max(run.positions * feed_forward, attention) + run.positions * (rotary + 2 * _INT64) + masks
+
+
+def _attending(facts: ModelFacts, run: Pass) -> list[LayerGroup]:
+    """The last layer, which is a full one in every Gemma, only stores in a pass over prompts."""
+    every = list(facts.layers)
+    some = [group for group in every if group.kind is not LayerKind.FULL or group.layers > 1]
+    return some if run.is_causal and some else every
 
 
 def _packed_attention(group: LayerGroup, facts: ModelFacts, load: Workload) -> int:
@@ -96,23 +103,25 @@ def _experts(facts: ModelFacts, load: Workload, *, gelu: int) -> int:
     return experts.active * numbers * load.dtype.element_bytes
 
 
-def padded(facts: ModelFacts, load: Workload, run: Pass, *, keys: int, joined: bool) -> int:
+def padded(facts: ModelFacts, load: Workload, run: Pass, *, keys: int, joined: bool, held: int) -> int:
     """Of transformers' layers (Llama, Qwen 2, Gemma 3), whose queries see `keys` of each row.
 
-    `joined`: keys and values of the rows of a pass are put together from several pieces.
+    `joined`: keys and values of the rows of a pass are put together from several pieces. `held`: states [T, d] that are
+    somebody's variables beside the layer's own; transformers' models hold the embedded tokens and each layer's input.
     """
     e, d = load.dtype.element_bytes, facts.hidden_size
     width = ceil(facts.intermediate_size / load.gpus)
-    norm = d * (e + 3 * FLOAT32)
-    dense = d * 2 * e + width * 3 * e
-    experts = d * 3 * e + _experts(facts, load, gelu=1)
-    attention = max(_padded_attention(group, facts, load, run, keys=keys, joined=joined) for group in facts.layers)
+    norm = d * (held * e + 3 * FLOAT32)
+    dense = d * (2 + held) * e + width * 3 * e
+    experts = d * (3 + held) * e + _experts(facts, load, gelu=1)
+    attention = run.positions * d * min(1, held) * e + max(  # the layer's input is its residual then
+        _padded_attention(group, facts, load, run, keys=keys, joined=joined) for group in facts.layers
+    )
     of_token = max(norm, dense, experts if facts.experts else 0)
-    cos_and_sin = 2 * max(group.head_dim for group in facts.layers) * e
-    masks = 0
-    if run.is_causal:  # bool, of each kind of layer
-        masks = run.positions * keys * len({group.kind for group in facts.layers} | {LayerKind.FULL})
-    return max(run.positions * of_token, attention) + run.positions * (cos_and_sin + 3 * _INT64) + masks
+    head_dims = {group.kind: group.head_dim for group in facts.layers}
+    cos_and_sin = sum(2 * dim * e for dim in head_dims.values())
+    masks = run.positions * keys * len(head_dims) if run.is_causal else 0  # bool
+    return max(run.positions * of_token, attention) + run.positions * (cos_and_sin + 5 * _INT64) + masks
 
 
 def _padded_attention(

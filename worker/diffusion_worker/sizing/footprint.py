@@ -112,7 +112,7 @@ def _layers(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
         case Layers.PACKED:
             return max(_prefill(facts, load, engine), _denoise(facts, load, engine))
         case Layers.PADDED:
-            return _autoregressive(facts, load)
+            return _autoregressive(facts, load, engine)
         case Layers.WHOLE:
             return _whole(facts, load)
 
@@ -175,17 +175,29 @@ def _longest_prompt(load: Workload) -> int:
     return max(1, load.tokens - 1)
 
 
-def _autoregressive(facts: ModelFacts, load: Workload) -> int:
-    """The larger of a pass over prompts and one token of every row; and the cache grows tensor by tensor."""
-    chunk = min(PREFILL_CHUNK, load.tokens)
-    reading = min(load.rows, PREFILL_ROWS * PREFILL_CHUNK // chunk)
-    prefill = Pass(rows=reading, queries=chunk, positions=reading * chunk, is_causal=True)
-    decode = Pass(rows=load.rows, queries=1, positions=load.rows, is_causal=True)
-    grown = max(load.rows * load.tokens * token_bytes(group, load) // 2 for group in facts.layers)
-    return max(
-        grown,
-        *(padded(facts, load, run, keys=load.tokens, joined=run.rows < load.rows) for run in (prefill, decode)),
-    )
+def _autoregressive(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
+    """The largest of a token of every row, and passes over prompts: of many rows when none runs, or of one beside others.
+
+    All rows have storage for as many tokens as the longest has by then. It grows tensor by tensor.
+    """
+    prompt, kv = _longest_prompt(load), load.rows * kv_bytes(facts, load, engine)
+
+    def run(rows: int, queries: int, keys: int) -> int:
+        made = Pass(rows=rows, queries=queries, positions=rows * queries, is_causal=True)
+        return padded(facts, load, made, keys=keys, joined=rows < load.rows, held=2)
+
+    passes = [
+        run(load.rows, 1, load.tokens),
+        max(load.rows * load.tokens * token_bytes(group, load) // 2 for group in facts.layers),
+    ]
+    for begin in range(0, prompt, PREFILL_CHUNK):
+        chunk = min(PREFILL_CHUNK, prompt - begin)
+        reading = min(load.rows, PREFILL_ROWS * PREFILL_CHUNK // chunk)
+        so_far = load.rows * kv_bytes(facts, replace(load, tokens=begin + chunk), engine)
+        passes.append(so_far - kv + run(reading, chunk, begin + chunk))
+        if load.rows > 1:
+            passes.append(run(min(load.rows - 1, PREFILL_CHUNK // chunk), chunk, begin + chunk))
+    return max(passes)
 
 
 def _whole(facts: ModelFacts, load: Workload) -> int:
@@ -197,6 +209,6 @@ def _whole(facts: ModelFacts, load: Workload) -> int:
 
     first, later = run(load.tokens), run(computed_again(load))
     return max(
-        padded(facts, load, first, keys=load.tokens, joined=False),
-        padded(facts, load, later, keys=load.tokens, joined=True),
+        padded(facts, load, first, keys=load.tokens, joined=False, held=0),
+        padded(facts, load, later, keys=load.tokens, joined=True, held=0),
     )

@@ -103,7 +103,7 @@ def plan(
     """
     arm = arm_of(facts, asked)
     load = _least(facts, asked, arm)
-    engine = engine or engine_costs(arm, device)
+    engine = engine or engine_costs(arm, device, facts.family)
 
     def fits(tried: Workload) -> bool:
         return footprint(facts, tried, engine).total <= budget.bytes
