@@ -113,7 +113,7 @@ def _gates(rollout: RolloutState) -> Iterator[str]:
 
 
 def _trouble(model: DiffusionModel) -> Iterator[str]:
-    remedies = {(reason.type, reason.name): reason.remedy for reason in REASONS}
+    remedies: dict[tuple[str, str], str] = {(reason.type, reason.name): reason.remedy for reason in REASONS}
     found = [
         condition
         for condition in model.status.conditions
