@@ -137,17 +137,24 @@ def _peak(runner: Runner, checkpoint: Checkpoint, case: Case) -> int:
     if checkpoint.kind is EngineKind.AR:
         answer += case.rows
     with MemoryMeter(runner.device) as meter:
-        rows = [_admitted(runner, case, i, answer) for i in range(case.rows)]
-        while rows:
-            result = runner.step(rows)
-            for commit in result.commits:
-                row = commit.row
-                row.blocks += 1
-                row.steps += commit.steps
-                if row.output.push(commit.token_ids).finish is not None:
-                    runner.release(row)
-                    rows.remove(row)
+        for together in (True, False) if case.rows > 1 else (True,):
+            _run(runner, case, answer, together=together)
     return meter.peak_bytes
+
+
+def _run(runner: Runner, case: Case, answer: int, *, together: bool) -> None:
+    """All rows to their end; they begin at once, or one in each step, beside those that run already."""
+    waiting, rows = list(range(case.rows)), list[Row]()
+    while waiting or rows:
+        arriving = len(waiting) if together else min(1, len(waiting))
+        rows += [_admitted(runner, case, waiting.pop(0), answer) for _ in range(arriving)]
+        for commit in runner.step(rows).commits:
+            row = commit.row
+            row.blocks += 1
+            row.steps += commit.steps
+            if row.output.push(commit.token_ids).finish is not None:
+                runner.release(row)
+                rows.remove(row)
 
 
 def _admitted(runner: Runner, case: Case, i: int, answer: int) -> Row:

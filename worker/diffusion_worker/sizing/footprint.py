@@ -142,33 +142,21 @@ def _prefill(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
 
 
 def _first_passes(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Iterator[int]:
-    """When no row runs: some rows read the last chunk of their prompts, and others beside them an earlier one."""
-    prompt, room, planned_kv = (
-        _longest_prompt(load),
-        PREFILL_ROWS * PREFILL_CHUNK,
-        load.rows * kv_bytes(facts, load, engine),
-    )
+    """When no row runs. One row alone reads chunk after chunk; several may all end their prompts in the same pass."""
+    prompt, planned_kv = _longest_prompt(load), load.rows * kv_bytes(facts, load, engine)
     last = (prompt - 1) % PREFILL_CHUNK + 1
-    begins = range(0, prompt - last, PREFILL_CHUNK) or (0,)
-
-    def kv_at(length: int, chunk: int) -> int:
-        return kv_bytes(facts, replace(load, tokens=length, canvas=1), engine, new=chunk)
-
-    for begin in {begins[0], begins[-1]}:
-        for ending in range(min(load.rows, room // last) + 1):
-            earlier = min(load.rows - ending, (room - ending * last) // PREFILL_CHUNK) if prompt > last else 0
-            if ending + earlier == 0:
-                continue
-            kv = ending * kv_at(prompt, last) + earlier * kv_at(begin + PREFILL_CHUNK, PREFILL_CHUNK)
-            run = Pass(
-                rows=ending + earlier,
-                queries=PREFILL_CHUNK if earlier else last,
-                positions=ending * last + earlier * PREFILL_CHUNK,
-                is_causal=True,
-            )
-            length = prompt if ending else begin + PREFILL_CHUNK
-            read = replace(load, tokens=length, canvas=1)
-            yield kv - planned_kv + packed(facts, read, engine, run)
+    for begin in sorted({0, max(0, prompt - last - PREFILL_CHUNK), prompt - last}):
+        chunk = min(PREFILL_CHUNK, prompt - begin)
+        read = replace(load, tokens=begin + chunk, canvas=1)
+        run = Pass(rows=1, queries=chunk, positions=chunk, is_causal=True)
+        kv = kv_bytes(facts, read, engine, new=chunk)
+        if load.rows > 1:
+            positions = min(load.rows * chunk, PREFILL_ROWS * PREFILL_CHUNK)
+            reading = ceil(positions / chunk)
+            run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
+            others = kv_bytes(facts, replace(load, tokens=prompt, canvas=1), engine)
+            kv = reading * max(kv, others) + (load.rows - reading) * others
+        yield kv - planned_kv + packed(facts, read, engine, run)
 
 
 def _longest_prompt(load: Workload) -> int:
