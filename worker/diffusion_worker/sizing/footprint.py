@@ -6,7 +6,7 @@ here looks at a budget.
 
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
-from math import ceil
+from math import ceil, floor
 
 from diffusion_worker.config import PlannedBytes
 from diffusion_worker.inspect.facts import ModelFacts
@@ -133,7 +133,8 @@ def _prefill(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
     chunk = min(PREFILL_CHUNK, _longest_prompt(load))
     passes = [*_first_passes(facts, load, engine)]
     kv, chunk_kv = kv_bytes(facts, load, engine), kv_bytes(facts, load, engine, new=chunk)
-    for reading in range(1, load.rows):
+    fill = PREFILL_CHUNK / chunk  # rows whose chunks fill the room beside those that run: the sum is largest near there
+    for reading in {min(load.rows - 1, count) for count in (1, floor(fill), ceil(fill))} - {0}:
         positions = (load.rows - reading) * load.canvas + min(reading * chunk, PREFILL_CHUNK)
         run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
         longer = ceil(min(reading * chunk, PREFILL_CHUNK) / chunk) * max(0, chunk_kv - kv)
