@@ -95,3 +95,11 @@ async def test_no_gateway_is_no_answer() -> None:
 async def test_a_pod_in_two_slices_is_asked_once(page: dict[str, Any]) -> None:
     slice_ = a_slice("127.0.0.1", port=page["port"])
     assert len(await ask(slice_, slice_)) == 1
+
+
+async def test_what_all_gateways_had_a_moment_ago_is_not_asked_for_again(page: dict[str, Any]) -> None:
+    connection = Slices(a_slice("127.0.0.1", port=page["port"]))
+    async with HttpGateways(connection, namespace="system", service="gateway") as gateways:  # type: ignore[arg-type]
+        first = await gateways.in_force("stories", "storyteller", generation=3)
+        page["status"] = 500
+        assert await gateways.in_force("stories", "storyteller", generation=3) == first
