@@ -57,7 +57,7 @@ def _llama(folder: Path) -> None:
 
 
 def _gemma3(folder: Path) -> None:
-    kinds = {"layer_types": [_SLIDING] * 5 + [_FULL], "sliding_window": 128, "head_dim": 64}
+    kinds: dict[str, Any] = {"layer_types": [_SLIDING] * 5 + [_FULL], "sliding_window": 128, "head_dim": 64}
     _save(Gemma3ForCausalLM(Gemma3TextConfig(**_dense(kv_heads=2), **kinds)), folder)
 
 
