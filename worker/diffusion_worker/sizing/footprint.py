@@ -153,10 +153,9 @@ def _first_passes(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Ite
         kv = kv_bytes(facts, read, engine, new=chunk)
         if load.rows > 1:
             positions = min(load.rows * chunk, PREFILL_ROWS * PREFILL_CHUNK)
-            reading = ceil(positions / chunk)
             run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
             others = kv_bytes(facts, replace(load, tokens=prompt, canvas=1), engine)
-            kv = reading * max(kv, others) + (load.rows - reading) * others
+            kv = load.rows * max(kv, others)
         yield kv - planned_kv + packed(facts, read, engine, run)
 
 
