@@ -106,3 +106,14 @@ def test_a_word_that_is_no_command_is_refused_with_those_that_are() -> None:
     with pytest.raises(ValueError, match="write pause, resume, promote, promote-all, abort, retry"):
         parse_command("rollback:1")
     assert parse_command("abort: because of smoke").verb is Verb.ABORT
+
+
+@pytest.mark.parametrize("verb", ["promote", "promote-all"])
+def test_a_canary_that_spec_no_longer_asks_for_is_not_promoted(verb: str) -> None:
+    rollout = observed()
+    rollout.revision = "next"
+    rollout.ready["ar"] = 0  # nobody can take its requests back yet
+    rollout.ask(f"{verb}:1")
+    rollout.look()
+    assert rollout.weights() == {"new": 40}
+    assert "CommandRefused" in rollout.reasons

@@ -93,6 +93,10 @@ def _promote(situation: Situation, command: Command) -> Asked:
         return _refused(command, f"{intent.revision} was rolled back: ask for {Verb.RETRY} first")
     if state.stable and state.stable.revision == intent.revision:
         return _refused(command, f"{intent.revision} is the stable revision already")
+    if state.canary and state.canary.revision != intent.revision:
+        return _refused(
+            command, f"{state.canary.revision} must give its requests back first: spec asks for another one"
+        )
     if not situation.observation.in_force:
         return _refused(command, "gateways do not have the last routes in force yet: ask again in a moment")
     if ready < intent.replicas:
