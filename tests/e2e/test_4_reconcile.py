@@ -68,7 +68,6 @@ def test_a_new_spec_becomes_a_canary_and_then_the_stable_revision(cluster, event
     )
 
     cluster.kubectl("apply", "-f", str(EXAMPLE))
-    cluster.patch({"spec": {"sampler": {"maxDenoisingSteps": None}}})
     eventually(lambda: revision(cluster, "stable") == old, "the old spec gives the old revision again")
 
 
