@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.lease import Alive
 from diffusion_operator.api import labels
+from diffusion_operator.api.models import ArmKind, ArmRole
 from diffusion_operator.core.children import ChildKind
 from diffusion_operator.core.rollout import RolloutPhase
+from diffusion_operator.shell.crashes import CrashLog
 from diffusion_operator.shell.loops import Loops
 from diffusion_operator.shell.measuring import Measuring
 from diffusion_operator.shell.metrics import Metrics
@@ -38,7 +41,9 @@ def _all_clocks_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def operator(cluster: FakeCluster, store: FakeMetrics, *, earlier: Alive | None = None) -> AsyncIterator[Loops]:
+async def operator(
+    cluster: FakeCluster, store: FakeMetrics, *, earlier: Alive | None = None, crashes: CrashLog | None = None
+) -> AsyncIterator[Loops]:
     metrics = Metrics()
     reconciler = Reconciler(
         cluster=cluster,
@@ -46,6 +51,7 @@ async def operator(cluster: FakeCluster, store: FakeMetrics, *, earlier: Alive |
         settings=SETTINGS,
         metrics=metrics,
         measuring=Measuring(store),
+        crashes=crashes,
         earlier=earlier,
     )
     loops = Loops(reconciler, metrics)
@@ -73,6 +79,25 @@ def phase(cluster: FakeCluster) -> RolloutPhase:
     return cluster.model.status.rollout.phase
 
 
+def ask(cluster: FakeCluster, command: str) -> None:
+    assert cluster.model is not None
+    metadata = cluster.model.metadata.model_copy(update={"annotations": {labels.ROLLOUT_COMMAND: command}})
+    cluster.model = cluster.model.model_copy(update={"metadata": metadata})
+
+
+def crashed_pod(revision: str, *, uid: str) -> dict[str, Any]:
+    """A pod whose container ended by itself just now and runs again."""
+    end = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": clock.now().isoformat()}}
+    return {
+        "metadata": {"uid": uid, "labels": {labels.MODEL: "storyteller", labels.REVISION: revision}},
+        "status": {
+            "containerStatuses": [
+                {"name": "worker", "ready": True, "restartCount": 1, "state": {"running": {}}, "lastState": end}
+            ]
+        },
+    }
+
+
 async def test_a_good_revision_climbs_to_the_top_one_step_after_the_other() -> None:
     cluster = FakeCluster(MODEL)
     async with operator(cluster, FakeMetrics()) as loops:
@@ -85,6 +110,34 @@ async def test_a_good_revision_climbs_to_the_top_one_step_after_the_other() -> N
         assert phase(cluster) is RolloutPhase.PROMOTED
     reasons = [event.reason for event in cluster.events]
     assert reasons.count("StepUp") == reasons.count("Promoted") == 1
+
+
+async def test_ar_serves_the_rest_and_is_the_fallback_for_the_whole_climb() -> None:
+    cluster, seen = FakeCluster(a_model(rollout={**LADDER, "stepDuration": "1m"})), set()
+    async with operator(cluster, FakeMetrics()) as loops:
+        await start(cluster, loops)
+        for _ in range(150):
+            await asyncio.sleep(1)
+            shares = {(arm.role, arm.kind): arm.percent for arm in cluster.arms}
+            assert shares[ArmRole.FALLBACK, ArmKind.AR] == 0
+            assert shares.get((ArmRole.STABLE, ArmKind.AR), 0) == 100 - weight(cluster)
+            seen.add(weight(cluster))
+    assert seen == {50, 100}
+
+
+async def test_a_revision_that_is_retried_is_not_judged_by_what_it_was_rolled_back_for() -> None:
+    cluster, crashes = FakeCluster(MODEL), CrashLog()
+    async with operator(cluster, FakeMetrics(), crashes=crashes) as loops:
+        await start(cluster, loops)
+        for uid in ("1", "2"):
+            crashes.note("stories", crashed_pod(diffusion(MODEL), uid=uid))
+        loops.wake("stories", "storyteller")
+        await asyncio.sleep(5)
+        assert phase(cluster) is RolloutPhase.ROLLED_BACK
+        ask(cluster, "retry:1")
+        loops.wake("stories", "storyteller")
+        await asyncio.sleep(PART)
+        assert (weight(cluster), phase(cluster)) == (50, RolloutPhase.OBSERVING)
 
 
 async def test_a_revision_that_repeats_itself_is_rolled_back_at_its_first_weight() -> None:
@@ -177,9 +230,7 @@ async def test_a_person_steers_by_annotation() -> None:
     cluster, store = FakeCluster(MODEL), FakeMetrics()
     async with operator(cluster, store) as loops:
         await start(cluster, loops)
-        assert cluster.model is not None
-        metadata = cluster.model.metadata.model_copy(update={"annotations": {labels.ROLLOUT_COMMAND: "promote:1"}})
-        cluster.model = cluster.model.model_copy(update={"metadata": metadata})
+        ask(cluster, "promote:1")
         loops.wake("stories", "storyteller")
         await asyncio.sleep(5)
         assert weight(cluster) == 100

@@ -37,8 +37,10 @@ def crashed_runs(pod: Mapping[str, Any]) -> Iterator[Ended]:
     if "deletionTimestamp" in pod.get("metadata", {}) or status.get("reason") in _NOT_ITS_FAULT:
         return
     for container in status.get("containerStatuses", ()):
+        now, before = container.get("state", {}), container.get("lastState", {})
         restarts = int(container.get("restartCount", 0))
-        for state, run in ((container.get("state", {}), restarts), (container.get("lastState", {}), restarts - 1)):
+        # While it waits to be started again, the count is still that of the run that ended.
+        for state, run in ((now, restarts), (before, restarts if "waiting" in now else restarts - 1)):
             end = state.get("terminated")
             if end and end.get("exitCode") and end.get("finishedAt"):
                 yield Ended(

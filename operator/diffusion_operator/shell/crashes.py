@@ -8,7 +8,7 @@ other means, and takes no requests down with it.
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from diffusion_operator.adapters import clock
@@ -57,14 +57,18 @@ class CrashLog:
             return
         self._pods[namespace, model].setdefault(uid, _Pod(revision)).note(body)
 
-    def of(self, namespace: str, model: str) -> Mapping[str, Crashes]:
-        """Crashes of the last ten minutes by revision."""
+    def of(self, namespace: str, model: str, *, since: Mapping[str, datetime]) -> Mapping[str, Crashes]:
+        """Crashes of the last ten minutes by revision, from those times on that are in `since`.
+
+        So that a revision that is retried is not judged by what it was rolled back for.
+        """
         now = clock.now()
         pods = self._pods.get((namespace, model), {})
         recent: dict[str, list[Ended]] = defaultdict(list)
         for uid, pod in list(pods.items()):
             ends = [end for end in pod.ends.values() if now - end.at < _REMEMBERED]
-            recent[pod.revision] += ends
+            begun = since.get(pod.revision)
+            recent[pod.revision] += [end for end in ends if begun is None or end.at >= begun]
             if pod.is_gone and not ends:
                 del pods[uid]
         return {

@@ -19,7 +19,7 @@ from diffusion_operator.core.children import Child, ChildKind, children
 from diffusion_operator.core.drift import is_in_place
 from diffusion_operator.core.names import child_name
 from diffusion_operator.core.observation import Observation, ObservedGateway
-from diffusion_operator.core.rollout import Reading, Run, resumed_runs
+from diffusion_operator.core.rollout import Reading, Run, last_starts, resumed_runs
 from diffusion_operator.core.sized.observation import NOTHING_SEEN
 from diffusion_operator.core.step import Decision, Event, Settings, refuse, step
 
@@ -127,7 +127,7 @@ class Reconciler:
             children=frozenset(child.revision for child in staying if child.kind is not ChildKind.JOB),
             gateways=_NOT_ASKED,
             rejected=rejected,
-            crashes=self._crashes.of(namespace, name),
+            crashes=self._crashes.of(namespace, name, since=last_starts(model.status.rollout)),
             readings=readings or {},
             is_measured=readings is not None,
             runs=self._resumed(model) if memory.runs is None else memory.runs,

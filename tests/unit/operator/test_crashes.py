@@ -50,7 +50,7 @@ def crashes(*bodies: Any) -> dict[str, Crashes]:
     log = CrashLog()
     for body in bodies:
         log.note("stories", body)
-    return dict(log.of("stories", "storyteller"))
+    return dict(log.of("stories", "storyteller", since={}))
 
 
 def test_a_container_that_was_ready_and_ended_is_a_crash_once() -> None:
@@ -65,6 +65,30 @@ def test_each_run_counts() -> None:
     assert crashes(
         pod(ready=True), pod(restarts=1, ready=True, last=first), pod(restarts=2, ready=True, last=second)
     ) == {"new": Crashes(2, out_of_memory=1)}
+
+
+def test_a_run_that_ended_is_the_same_one_while_it_waits_to_be_started_again() -> None:
+    first, second = ended(ago=60), ended()
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    assert crashes(
+        pod(ready=True),
+        pod(restarts=1, ready=True, last=first),
+        pod(restarts=1, now=waits, last=second),
+        pod(restarts=2, last=second),
+    ) == {"new": Crashes(2)}
+
+
+def test_a_pod_that_never_gets_ready_is_no_crash_while_it_waits() -> None:
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    assert crashes(pod(), pod(now=waits, last=ended()), pod(restarts=1), pod(restarts=1, now=waits, last=ended())) == {}
+
+
+def test_what_happened_before_a_revision_got_its_weight_does_not_count() -> None:
+    log = CrashLog()
+    log.note("stories", pod(uid="1", restarts=1, ready=True, last=ended(ago=60)))
+    log.note("stories", pod(uid="2", restarts=1, ready=True, last=ended(ago=10)))
+    started = {"new": NOW - timedelta(seconds=30), "old": NOW}
+    assert log.of("stories", "storyteller", since=started) == {"new": Crashes(1)}
 
 
 def test_what_happened_before_the_operator_started_is_known_from_the_last_end() -> None:
@@ -95,12 +119,12 @@ def test_pods_that_are_replaced_after_each_crash_count_together() -> None:
         log.note("stories", pod(uid=uid, ready=True))
         log.note("stories", pod(uid=uid, now=ended()))
         log.pod_gone("stories", pod(uid=uid))
-    assert log.of("stories", "storyteller") == {"new": Crashes(2)}
+    assert log.of("stories", "storyteller", since={}) == {"new": Crashes(2)}
 
 
 def test_crashes_of_a_model_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     log = CrashLog()
     log.note("stories", pod(restarts=1, ready=True, last=ended()))
-    assert log.of("poems", "storyteller") == {}
+    assert log.of("poems", "storyteller", since={}) == {}
     log.forget("stories", "storyteller")
-    assert log.of("stories", "storyteller") == {}
+    assert log.of("stories", "storyteller", since={}) == {}

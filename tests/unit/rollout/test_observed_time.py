@@ -71,6 +71,14 @@ def test_a_process_that_takes_over_goes_on_where_the_other_ended() -> None:
     assert rollout.looks(2 * LOOK).weights() == {"new": 70}
 
 
+def test_a_process_whose_clock_was_ahead_gives_no_time_away() -> None:
+    rollout = observed().looks(LOOK)
+    rollout.runs = resumed_runs(rollout.state, alive_since=START, alive_until=rollout.now + timedelta(seconds=2 * STEP))
+    rollout.look()
+    assert rollout.state.canary is not None
+    assert rollout.state.canary.observed_seconds == pytest.approx(2 * LOOK, abs=1)
+
+
 def test_a_record_that_began_after_the_last_account_proves_nothing() -> None:
     rollout = observed().looks(STEP / 2)
     assert resumed_runs(rollout.state, alive_since=rollout.now, alive_until=rollout.now) == {}

@@ -1,11 +1,11 @@
 """The rollout of a revision: a pure state machine over `status.rollout`.
 
-`step` decides once; `window` says which time span to read metrics for before it; `shares` says which routes it wants.
+`step` decides once; `windows` says which time spans to read metrics for before it.
 """
 
 from diffusion_operator.api.rollout import Change, Failure, GateStatus, RolloutPhase, RolloutState, Watched
 
-from .acts import RolloutEvent
+from .acts import RolloutEvent, last_starts
 from .commands import LONGEST_COMMAND, MEANS, Command, Verb, parse_command
 from .machine import Decision, step
 from .observation import Observation, Reading, Run, are_answered
@@ -34,6 +34,7 @@ __all__ = [
     "Watched",
     "Window",
     "are_answered",
+    "last_starts",
     "parse_command",
     "policy",
     "resumed_runs",

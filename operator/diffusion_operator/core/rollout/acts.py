@@ -1,5 +1,6 @@
 """The changes of weight that there are. Each takes a state to the next, and says so in an event and in the history."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +15,8 @@ from diffusion_operator.api.rollout import (
 )
 
 from .policy import Intent
+
+STARTED = "Started"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def start(state: RolloutState, intent: Intent, *, now: datetime) -> Act:
             "canary_percent": percent,
             "failure": None,
             "gates": [],
-            "history": _history(state, intent.revision, percent, "Started", now=now),
+            "history": _history(state, intent.revision, percent, STARTED, now=now),
         }
     )
     return Act(changed, (RolloutEvent("RolloutStarted", f"{intent.revision} serves {percent}% of the requests."),))
@@ -118,6 +121,11 @@ def withdraw(state: RolloutState, canary: Watched, *, now: datetime) -> Act:
     return Act(
         changed, (RolloutEvent("Withdrawn", f"{canary.revision} serves no more: spec asks for another revision."),)
     )
+
+
+def last_starts(state: RolloutState) -> Mapping[str, datetime]:
+    """When revisions got their first weight last, as far back as the history goes."""
+    return {change.revision: change.at for change in state.history if change.reason == STARTED}
 
 
 def compared_with(watched: Watched, ar: str | None) -> Watched:

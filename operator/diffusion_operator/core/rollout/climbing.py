@@ -22,7 +22,7 @@ def climb(situation: Situation) -> Act | None:
     if situation.goes_straight:
         why = "spec asks for 100% at once." if situation.rest else "there is nothing else that could serve."
         fresh = Watched(revision=intent.revision, ar=intent.ar)
-        return acts.promote(state, fresh, reason="Started", why=why, now=situation.now)
+        return acts.promote(state, fresh, reason=acts.STARTED, why=why, now=situation.now)
     return acts.start(state, intent, now=situation.now)
 
 

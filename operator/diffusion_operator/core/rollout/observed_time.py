@@ -37,7 +37,9 @@ def account(watched: Watched, run: Run | None, *, is_observing: bool, now: datet
     if run and goes_on and is_observing:
         counted = next_run = Run(run.since, now)
         is_break = False
-    new = max(0.0, (counted.until - max(counted.since, watched.accounted_at)).total_seconds()) if counted else 0.0
+    # The process before may have had a clock that was ahead.
+    until = min(counted.until, now) if counted else now
+    new = max(0.0, (until - max(counted.since, watched.accounted_at)).total_seconds()) if counted else 0.0
     is_early = watched.accounted_at > now or watched.started_at > now
     after = watched.model_copy(
         update={
