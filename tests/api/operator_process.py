@@ -18,7 +18,7 @@ URL = "http://gateway.test:8080/v1"
 
 
 class OperatorProcess:
-    """Runs within the block; its log is shown when it does not come up."""
+    """Runs within the block; its log is shown when it ends before it comes up."""
 
     def __init__(self, server: Server, *, watch: str | None = None, image: str = IMAGE, sizing: str = "off") -> None:
         self._server = server
@@ -54,13 +54,18 @@ class OperatorProcess:
             cwd=Path(tempfile.gettempdir()),
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
-        until(self._is_ready, what="the operator is ready", seconds=60)
+        try:
+            until(self._is_ready, what="the operator is ready", seconds=180)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop()
+        if self._process and self._process.poll() is None:
+            self.stop()
         self._log.close()
 
     def get(self, path: str) -> str:

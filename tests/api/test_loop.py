@@ -176,13 +176,6 @@ def test_what_a_pod_waits_for_is_told_although_its_deployment_does_not_change(
     until(lambda: "ImagePullBackOff" in seen.condition("Progressing")["message"], what="the cause in the message")
 
 
-def test_fields_that_nothing_acts_on_are_told(operator: OperatorProcess, seen: Seen) -> None:
-    seen.create(fallback={"endpoint": {"url": "http://vllm/v1", "model": "twin"}})
-    until(lambda: seen.condition("SpecApplied"), what="conditions")
-    assert seen.condition("SpecApplied")["status"] == "False"
-    assert "fallback.endpoint" in seen.condition("SpecApplied")["message"]
-
-
 def test_health_and_metrics_are_served(operator: OperatorProcess, seen: Seen) -> None:
     seen.create()
     until(lambda: seen.status.get("phase") == "Pending", what="Pending")

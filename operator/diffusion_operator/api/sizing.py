@@ -76,7 +76,7 @@ class Sizing(ApiModel):
         default=None,
         ge=1,
         description="Memory of the smallest GPU of the nodes that pods may run on, from their label "
-        "nvidia.com/gpu.memory. The last one known while no such node is there.",
+        "nvidia.com/gpu.memory. The smallest that was seen since these labels are asked for.",
     )
     nodes: str | None = Field(
         default=None, max_length=4096, description="Labels of those nodes, from resources.nodeSelector."

@@ -204,7 +204,7 @@ class Resources(ApiModel):
     gpu_memory: QuantityOrAuto | None = Field(
         default=None,
         description="Memory of one GPU, such as 80Gi; for pods on CPU it has no meaning. Default: auto, from the label "
-        "nvidia.com/gpu.memory of the nodes that nodeSelector allows, the smallest of them.",
+        "nvidia.com/gpu.memory of the nodes that nodeSelector allows, the smallest that was ever seen among them.",
     )
     memory_utilization: float | None = Field(
         default=None,

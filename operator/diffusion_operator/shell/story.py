@@ -43,7 +43,10 @@ async def _told(connection: Connection, namespace: str, name: str) -> str:
         return explain(model, await _events(connection, namespace, model.metadata.uid), now=clock.now())
     except AdapterError as error:
         # The rest of the story does not depend on them.
-        return f"{explain(model, (), now=clock.now())}\nEvents are not shown: {error}\n"
+        return (
+            f"{explain(model, (), now=clock.now())}\nEvents are not shown ({error}); "
+            f"`kubectl -n {namespace} events --for dm/{name}` shows what you may read of them.\n"
+        )
 
 
 async def _events(connection: Connection, namespace: str, uid: str) -> list[SeenEvent]:

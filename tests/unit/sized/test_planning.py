@@ -152,6 +152,12 @@ def test_the_last_known_gpu_holds_while_no_node_is_there() -> None:
     assert condition(after(elsewhere, nodes=ObservedNodes(why="no node")), "Sized")[1] == "NotLimited"
 
 
+def test_nodes_with_larger_gpus_change_nothing() -> None:
+    spec = {**AUTO, "resources": {"gpus": 1}}
+    model = inspected(a_gpu_model(**spec), nodes=ObservedNodes(gpu_memory_bytes=70 * GIB))
+    assert after(model, nodes=ObservedNodes(gpu_memory_bytes=80 * GIB)).status == model.status
+
+
 def test_other_nodes_make_a_new_revision_when_auto_means_something_else() -> None:
     spec = {**AUTO, "resources": {"gpus": 1}}
     model = inspected(a_gpu_model(**spec), nodes=ObservedNodes(gpu_memory_bytes=80 * GIB))

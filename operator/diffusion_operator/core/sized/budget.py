@@ -36,7 +36,8 @@ def node_selector(resources: Resources) -> str:
 def memory_of(resources: Resources, *, before: Sizing, nodes: ObservedNodes | None) -> Memory:
     """The memory of a pod: of the container on CPU, else of one GPU, as written or as the nodes say.
 
-    While no node says it, the last that one said holds: an autoscaler may have taken them all away.
+    The smallest that nodes ever said holds, also while none says anything: an autoscaler brings nodes and takes them away,
+    and none of that may plan anew, which is another revision and begins a rollout from the start.
     """
     utilization = resources.memory_utilization or defaults.MEMORY_UTILIZATION
     if not resources.gpus:
@@ -46,7 +47,7 @@ def memory_of(resources: Resources, *, before: Sizing, nodes: ObservedNodes | No
     selector = node_selector(resources)
     seen = nodes.gpu_memory_bytes if nodes else None
     remembered = before.gpu_memory_bytes if before.nodes == selector else None
-    known = seen or remembered
+    known = min((size for size in (seen, remembered) if size), default=None)
     if known is None:
         return Memory(None, why=nodes.why if nodes else "the nodes were not asked")
     return Memory(_budget(known, utilization), gpu_memory_bytes=known, nodes=selector)
