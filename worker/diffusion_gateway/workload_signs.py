@@ -52,11 +52,11 @@ _MAKE = _any(_MAKES)
 CODE = (
     # What it looks like.
     _looks(1.0, r"^ *```[a-z+#]+ *$", needs="`"),
-    _looks(1.0, r"^\s*(?:async )?(?:def|class) \w+[^\n]{0,80}:\s*$", needs=":"),
+    _looks(1.0, r"^[^\S\n]*+(?:async )?(?:def|class) \w+[^\n]{0,80}:[^\S\n]*$", needs=":"),
     _looks(1.0, r"\b(?:function|func|fn|fun) \w* ?\([^)\n]{0,80}\)", needs="("),
-    _looks(1.0, r"^\s*(?:#include\b|import \w+\s*$|from [\w.]+ import\b|using namespace|package \w+;?$)"),
+    _looks(1.0, r"^[^\S\n]*+(?:#include\b|import \w+\s*$|from [\w.]+ import\b|using namespace|package \w+;?$)"),
     _looks(1.0, r"\b(?:public|private|static) (?:static |final |class |void |int |double |string )+\w", needs="public private static"),
-    _looks(0.7, r"^\s*(?:const|let|var|int|float|double|auto|string) (?:mut )?\w+(?:: ?\w+)? = ?\S", needs="="),
+    _looks(0.7, r"^[^\S\n]*+(?:const|let|var|int|float|double|auto|string) (?:mut )?\w+(?:: ?\w+)? = ?\S", needs="="),
     _looks(0.6, r"\b(?:const|let|var) \w+ = [\w(]", needs="="),
     _looks(0.7, r"\b(?:for|while) ?\(\w|\bif ?\([^)\n]{1,40}\) ?[{\w]|\bfor \w+(?:, ?\w+)? in [\w.]+\(", needs="("),
     _looks(1.0, r"\bselect\b[^\n]{1,200}\bfrom\b[^\n]{1,200}\b(?:where|join|group by|order by|limit)|\bcreate table\b", needs="select create"),
@@ -100,7 +100,8 @@ CODE = (
     _looks(0.6, r"写一个[^\n]{0,20}函数|修复[^\n]{0,10}代码|コードを書", needs="写 修 コ"),
 )  # fmt: skip
 
-_NUMBER = r"\d[\d,.]*"
+# Whole, from its first digit, and never tried again as a shorter one: a page of digits must not take longer than one of words.
+_NUMBER = r"(?<![\d,.])\d[\d,.]*+"
 _DIGITS = "0 1 2 3 4 5 6 7 8 9"
 _SOLVES = (
     "solve compute calculate differentiate integrate simplify factor expand prove show find determine evaluate invert convert berechne "
@@ -132,7 +133,7 @@ MATH = (
     _looks(0.6, r"\b(?:sum|product|difference|average|mean) of (?:the )?(?:first |two |all )?(?:\d|odd|even|integers|numbers)|\bsumme (?:zweier|der)\b", needs="sum product difference average mean summe"),
     _looks(0.5, r"\b(?:area|volume|perimeter|circumference|sides|radius|slope|roots|remainder|variance|mean|median|limit|equation|interest) (?:of|when|does|and|from|,)", needs="area volume perimeter circumference sides radius slope roots remainder variance mean median limit equation interest"),
     # What is asked.
-    _looks(0.5, r"^\W*(?:(?:please|now|let|use|can you)\b[^.\n]{0,30} )?(?:solve|compute|calculate|differentiate|integrate|simplify|factor|expand|"
+    _looks(0.5, r"^[^\w\n]*+(?:(?:please|now|let|use|can you)\b[^.\n]{0,30} )?(?:solve|compute|calculate|differentiate|integrate|simplify|factor|expand|"
            r"prove|show that|find|determine|evaluate|invert|convert|berechne|löse|beweise|résous|calcule|démontre|resuelve|calcula|calcola|"
            r"oblicz|реши|解|求|round)\b", needs=f"{_SOLVES} 解 求"),
     _looks(0.6, r"\b(?:prove|show) that\b[^\n]{0,80}(?:\d|\bn\b|number|integer|even|odd|prime|irrational|cyclic|infinitely|attains)", needs="prove show"),
@@ -140,7 +141,7 @@ MATH = (
     _looks(1.0, r"解方程|次の方程式|求 ?[^\n]{1,20}的积分", needs="解 次 求"),
     _words(0.5, "wahrscheinlichkeit", "how many ways", "how many different", "in how many", "probability that", "probability of"),
     # A story with numbers that ends with a question for one.
-    _looks(0.6, rf"{_NUMBER}[^?]{{2,300}}\b(?:how (?:many|much|far|fast|old|long|large)|what (?:is|was|are) (?:the|her|his|its|their)|when do|"
+    _looks(0.6, rf"{_NUMBER}[^?]{{1,300}}\b(?:how (?:many|much|far|fast|old|long|large)|what (?:is|was|are) (?:the|her|his|its|their)|when do|"
            rf"wie (?:schnell|viele?|lange|weit|groß)|what's the)\b[^?.!]{{2,90}}\?\s*$", needs=_DIGITS),
     _looks(0.25, rf"{_NUMBER} ?(?:km/h|km|kilomet|m\b|metres|meters|cm|litres|liters|euros?|dollars|hours?|minutes|stunden|%|percent|books|sheep|students|apples)"
            rf"|[$€]{_NUMBER}", needs=_DIGITS),
@@ -162,7 +163,7 @@ _TEXT = _any(
 PROSE = (
     _looks(1.0, r"\b(?:write|tell|draft|compose|make up|invent|give|continue|plan|rewrite|translate|erzähle?|schreibe?|raconte|écris|escribe|"
            rf"scrivi|escreva|напиши|napisz)\b[^.?!\n]{{0,60}}\b{_TEXT}\b"),
-    _looks(0.8, r"^\W*(?:continue|go on|summari[sz]e|describe|imagine|recipe|dear\b|chapter \d|once\b|poem|tell me about|who\b|interview|rezept)"),
+    _looks(0.8, r"^[^\w\n]*+(?:continue|go on|summari[sz]e|describe|imagine|recipe|dear\b|chapter \d|once\b|poem|tell me about|who\b|interview|rezept)"),
     _looks(0.8, r"\b(?:continue|go on)\b[^.\n]{0,30}[.!]?\s*$"),
     _words(1.0, "", "故事", "小説", "短編", "生平"),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """The detector of code and maths, measured. docs/routing.md has the numbers of the half that it was not made with."""
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,3 +95,33 @@ def test_only_the_ends_of_a_long_prompt_are_looked_at() -> None:
 @pytest.mark.parametrize("text", ["", " ", "\0", "\n" * 10_000, "((((" * 5_000, "1+" * 5_000, "a\ud800b", "=" * 9_999])
 def test_any_text_has_an_answer(text: str) -> None:
     assert detect(text) in Workload
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "1",
+        "1,",
+        "1 ",
+        "$1",
+        "1 how many ",
+        "\n",
+        " \n",
+        "\t",
+        ";\n \n",
+        "{\n",
+        "select from ",
+        "write a ",
+        "import a\n",
+        "def a:\n",
+        "x(",
+    ],
+)
+def test_no_prompt_holds_up_the_other_requests(piece: str) -> None:
+    """The gateway guesses between two requests of others: what takes seconds here would be an outage."""
+    prompt = (piece * 2000)[:2000]
+    before = time.thread_time()
+    detect(prompt)
+    assert (
+        time.thread_time() - before < 0.25
+    )  # of computing, not of waiting; usual are a few milliseconds, and a page of digits took 20 s
