@@ -1,6 +1,7 @@
 """The part of a Kubernetes API server that a watcher meets: lists, watches with history, and everything that goes wrong with them."""
 
 import asyncio
+import base64
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,9 @@ class FakeApi:
         self.lists = 0
         self.watches = 0
         self.list_status = 200
+        self.secrets: dict[tuple[str, str], dict[str, str]] = {}
+        """By namespace and name: entries as text."""
+        self.secret_status = 200
         self.silent = False
         """Connections stay open and nothing comes any more."""
 
@@ -40,6 +44,7 @@ class FakeApi:
         app = web.Application()
         app.router.add_get("/apis/{group}/{version}/{plural}", self._get)
         app.router.add_get("/apis/{group}/{version}/namespaces/{namespace}/{plural}", self._get)
+        app.router.add_get("/api/v1/namespaces/{namespace}/secrets/{name}", self._get_secret)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port)
@@ -109,6 +114,14 @@ class FakeApi:
             return web.json_response({"kind": "Status", "code": self.list_status}, status=self.list_status)
         items = [item for (at, _, _), item in self._objects.items() if at == path and _selected(item, request)]
         return web.json_response({"metadata": {"resourceVersion": str(self._version)}, "items": items})
+
+    async def _get_secret(self, request: web.Request) -> web.StreamResponse:
+        entries = self.secrets.get((request.match_info["namespace"], request.match_info["name"]))
+        status = self.secret_status if entries is not None or self.secret_status != 200 else 404
+        if status != 200 or entries is None:
+            return web.json_response({"kind": "Status", "code": status}, status=status)
+        data = {name: base64.b64encode(value.encode()).decode() for name, value in entries.items()}
+        return web.json_response({"kind": "Secret", "apiVersion": "v1", "data": data})
 
     async def _watch(self, request: web.Request, path: str) -> web.StreamResponse:
         self.watches += 1

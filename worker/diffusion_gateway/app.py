@@ -64,14 +64,24 @@ def admin_app(gateway: Gateway) -> Starlette:
                 "models": {
                     key: {
                         "generation": model.generation,
-                        "arms": [arm.to_wire() | {"readyPods": len(table.targets(model, arm))} for arm in model.arms],
+                        "arms": [arm.to_wire() | {"readyPods": gateway.ready_pods(model, arm)} for arm in model.arms],
                     }
                     for key, model in sorted(table.models.items())
                 }
             }
         )
 
-    return _app(gateway, [Route("/admin/routes", show_routes, methods=["GET"])], access=[])
+    async def show_endpoints(_: Request) -> Response:
+        found = {key: gateway.endpoints.statuses(model) for key, model in sorted(gateway.table.models.items())}
+        return JSONResponse(
+            {"models": {key: [status.to_wire() for status in statuses] for key, statuses in found.items() if statuses}}
+        )
+
+    routes = [
+        Route("/admin/routes", show_routes, methods=["GET"]),
+        Route("/admin/endpoints", show_endpoints, methods=["GET"]),
+    ]
+    return _app(gateway, routes, access=[])
 
 
 def _app(gateway: Gateway, routes: list[Route], access: list[Middleware]) -> Starlette:

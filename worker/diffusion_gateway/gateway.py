@@ -9,6 +9,7 @@ from diffusion_operator.api.status import RouteArm
 
 from .breakers import Breakers
 from .dispatch import Dispatcher
+from .external import Endpoints
 from .keys import Keys
 from .metrics import Metrics
 from .openai.errors import overloaded
@@ -40,11 +41,18 @@ class Gateway:
         """`random_source` draws arms, `sample_source` the answers whose quality is measured. Raises `KeysError`."""
         self.settings = settings
         self.metrics = Metrics()
-        self.pool = WorkerPool()
+        self.endpoints = Endpoints()
+        self.pool = WorkerPool(connect=self.endpoints.connect)
         self.breakers = Breakers(settings.breaker)
         self.metrics.arms.open_breakers = self.breakers.open_among
+        self.metrics.arms.endpoint_ready = self.endpoints.is_ready
         self.table = Table()
-        self.pairs = Pairs(metrics=self.metrics.pairs, ar_side=self._ar_side, random=sample_source)
+        self.pairs = Pairs(
+            metrics=self.metrics.pairs,
+            ar_side=self._ar_side,
+            can_score=lambda drawn: self.endpoints.can_score(drawn.model, drawn.ar, drawn.request),
+            random=sample_source,
+        )
         self.dispatcher = Dispatcher(
             pool=self.pool,
             breakers=self.breakers,
@@ -68,6 +76,7 @@ class Gateway:
     def use_table(self, table: Table) -> None:
         """Put a new table in force, for all requests from now on."""
         self.table = table
+        self.endpoints.use_table(table)
         targets = table.all_targets()
         self.pool.keep_only(targets)
         self.breakers.keep_only(targets)
@@ -78,6 +87,10 @@ class Gateway:
         if self.draining:
             return "shutting down"
         return None if self.synced() else "the list of DiffusionModels and EndpointSlices has not been read yet"
+
+    def ready_pods(self, model: Model, arm: RouteArm) -> int:
+        """How many pods of an arm can be asked; a server that is not ours is as one pod."""
+        return int(self.endpoints.is_ready(model, arm)) if arm.endpoint else len(self.table.targets(model, arm))
 
     def admit(self, trace: Trace) -> None:
         """Count a completion in. Raises `ApiError` (429) when there are too many."""
@@ -126,7 +139,7 @@ class Gateway:
         self.tracing.end(trace)
 
     def _ar_side(self, model: Model, arm: RouteArm) -> ArSide:
-        """The pods of an AR arm, as they are when they are asked."""
+        """The pods of an AR arm, as they are when they are asked, or the server that it is."""
         return WorkerArSide(pool=self.pool, targets=lambda: self.table.targets(model, arm), revision=arm.revision)
 
     def _retry_after_seconds(self) -> int:

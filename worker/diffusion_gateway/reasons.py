@@ -16,6 +16,8 @@ class Reason(StrEnum):
     """The engine has no room for it, though Triton's queue had."""
     PREEMPTED = "preempted"
     """A background request made room for one that a client waits for."""
+    UNAUTHORIZED = "unauthorized"
+    """A server that is not ours refuses our key, or there is none."""
     TIMEOUT = "timeout"
     """Nothing came for too long."""
     ENGINE_ERROR = "engine_error"
@@ -44,6 +46,7 @@ _WORDS = {
     Reason.QUEUE_FULL: "its queue is full",
     Reason.OVERLOADED: "its engine is full",
     Reason.PREEMPTED: "it made room for another request",
+    Reason.UNAUTHORIZED: "it does not take our key",
     Reason.TIMEOUT: "it sent nothing for too long",
     Reason.ENGINE_ERROR: "its engine failed",
     Reason.NON_FINITE: "its model computed no numbers",

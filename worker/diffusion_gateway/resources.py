@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 from diffusion_operator.api.base import ApiModel
+from diffusion_operator.api.models import FallbackEndpoint
 from diffusion_operator.api.status import RouteArm
 from diffusion_operator.api.units import seconds
 from pydantic import Field, ValidationError
@@ -57,7 +58,12 @@ class _Scoring(ApiModel):
     sample_percent: float | None = None
 
 
+class _Fallback(ApiModel):
+    endpoint: Any = None
+
+
 class _Spec(ApiModel):
+    fallback: _Fallback = _Fallback()
     limits: _Limits = _Limits()
     routing: _Routing = _Routing()
     sampler: _Sampler = _Sampler()
@@ -141,6 +147,7 @@ def read_model(resource: dict[str, Any]) -> Model | None:
         refuses_unconverged=routing.on_unconverged != "Accept" and seen.spec.sampler.max_denoising_steps is None,
         sample_percent=DEFAULT_SAMPLE_PERCENT if sample_percent is None else sample_percent,
         max_sequence_length=_shortest(seen.status.revisions, of=frozenset(arm.revision for arm in arms)),
+        endpoint=_endpoint(seen.spec.fallback.endpoint),
         wait_seconds=_wait_seconds(seen.spec.limits.request_timeout),
     )
 
@@ -156,6 +163,14 @@ def _arms(seen: _DiffusionModel) -> Iterable[RouteArm]:
             yield RouteArm.model_validate(arm)
         except ValidationError as error:
             _log.warning("skip an arm that this gateway does not know", model=seen.metadata.name, error=str(error))
+
+
+def _endpoint(given: Any) -> FallbackEndpoint | None:
+    try:
+        return None if given is None else FallbackEndpoint.model_validate(given)
+    except ValidationError as error:
+        _log.warning("skip an endpoint that this gateway does not know", error=str(error))
+        return None
 
 
 def _workloads(names: list[str] | None) -> frozenset[Workload]:

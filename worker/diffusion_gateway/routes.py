@@ -8,10 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from diffusion_operator.api.models import FallbackEndpoint
 from diffusion_operator.api.status import ArmKind, ArmRole, RouteArm
 
 from .sticky import place
 from .workload import Workload, detect
+
+ENDPOINT_TARGET = "endpoint:"
+"""How targets begin that are no pods."""
 
 Random = Callable[[], float]
 """Draws uniformly from [0, 1)."""
@@ -41,6 +45,8 @@ class Model:
     """Share of the diffusion answers that AR answers too, to measure the quality in pairs."""
     max_sequence_length: int | None = None
     """Prompt and output tokens of one request that every arm takes. None: the models' own limit."""
+    endpoint: FallbackEndpoint | None = None
+    """The AR server that spec asks for. It may be no arm yet."""
     wait_seconds: float = 30.0
     """How long a pod may take to its first event while another arm could answer instead."""
 
@@ -88,12 +94,14 @@ class Table:
         ]
 
     def targets(self, model: Model, arm: RouteArm) -> list[str]:
-        """`host:port` of the ready pods of an arm."""
+        """`host:port` of the ready pods of an arm; of one that is a server of others, its one target."""
+        if arm.endpoint is not None:
+            return [endpoint_target(model, arm)]
         hosts = self.pods.get(ServiceKey(model.namespace, arm.service), frozenset())
         return [f"[{host}]:{arm.port}" if ":" in host else f"{host}:{arm.port}" for host in sorted(hosts)]
 
     def all_targets(self) -> frozenset[str]:
-        """`host:port` of every ready pod of every arm."""
+        """All targets of every arm."""
         return frozenset(
             target for model in self.models.values() for arm in model.arms for target in self.targets(model, arm)
         )
@@ -171,10 +179,16 @@ def ar_arm(arms: tuple[RouteArm, ...]) -> RouteArm | None:
     return next((arm for arm in by_preference if arm.kind == ArmKind.AR or arm.role == ArmRole.FALLBACK), None)
 
 
+def endpoint_target(model: Model, arm: RouteArm) -> str:
+    """The target of an arm that is a server of others: another one when its Secret is another."""
+    ref = arm.endpoint.secret_ref if arm.endpoint else None
+    return f"{ENDPOINT_TARGET}{model.key}/{arm.revision}" + (f"/{ref.name}/{ref.key}" if ref else "")
+
+
 def _distinct(arms: tuple[RouteArm | None, ...]) -> tuple[RouteArm, ...]:
     """Without gaps, and without asking the same pods twice under two roles."""
     by_service: dict[str, RouteArm] = {}
     for arm in arms:
         if arm is not None:
-            by_service.setdefault(arm.service, arm)
+            by_service.setdefault(arm.service or arm.revision, arm)
     return tuple(by_service.values())

@@ -102,6 +102,7 @@ async def run(
 ) -> None:
     """Serve `gateway` on both sockets until `stop` is set, then drain."""
     gateway.synced = lambda: source.synced
+    gateway.endpoints.secrets.read = source.read_secret
     shown = gateway.metrics.connections
     clients = Connections(limit=allowed_connections(gateway.settings.max_connections), count_closed=shown.count_closed)
     shown.show(lambda: len(clients))
@@ -132,6 +133,7 @@ async def run(
             task.cancel()
         await gateway.pairs.close()
         await gateway.pool.close()
+        await gateway.endpoints.close()
         gateway.tracing.close()
         await asyncio.gather(stopping, *parts, return_exceptions=True)
 

@@ -1,15 +1,18 @@
 """The table in force: built anew whenever a watcher saw a change."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+import aiohttp
 from diffusion_operator.api import labels
 from kubernetes.aio import client
 
+from .external.secrets import SecretError
 from .resources import Slice, build_table, read_model, read_slice
 from .routes import Model, Table
 from .watch import Collection, Timing, Watcher
 
+_SECRET_SECONDS = 5.0
 _EVERYWHERE: tuple[str | None, ...] = (None,)
 
 
@@ -25,6 +28,7 @@ class TableSource:
         timing: Timing | None = None,
     ) -> None:
         """`on_change` gets each new table as soon as an event is read. No namespaces: all of them."""
+        self._core = client.CoreV1Api(api)
         self._on_change = on_change
         scopes = tuple(namespaces) or _EVERYWHERE
         timing = timing or Timing()
@@ -63,6 +67,26 @@ class TableSource:
                 tasks.create_task(models.run())
             for slices in self._slices:
                 tasks.create_task(slices.run())
+
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, str]:
+        """`data` of a Secret: base64, by entry. Raises `SecretError`."""
+        try:
+            secret = await self._core.read_namespaced_secret(name, namespace, _request_timeout=_SECRET_SECONDS)
+        except client.ApiException as error:
+            match error.status:
+                case 404:
+                    raise SecretError(f"there is no Secret {name} in namespace {namespace}") from None
+                case 403:
+                    why = "the gateway may not read it; see docs/external-fallback.md, or set gateway.readSecrets"
+                    raise SecretError(f"Secret {name}: {why}") from None
+            raise SecretError(
+                f"Secret {name}: the API server answers {error.status} {error.reason}", is_certain=False
+            ) from None
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise SecretError(
+                f"Secret {name}: the API server does not answer ({type(error).__name__})", is_certain=False
+            ) from None
+        return {name: str(value) for name, value in (secret.data or {}).items()}
 
     def _rebuild(self) -> None:
         models = [model for watcher in self._models for model in watcher.objects.values()]

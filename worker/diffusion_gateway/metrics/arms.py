@@ -19,6 +19,8 @@ class ArmMetrics:
     def __init__(self, families: Families) -> None:
         self.open_breakers: Callable[[Sequence[str]], int] = lambda _: 0
         """How many of these pods (`host:port`) have an open breaker; asked at each scrape."""
+        self.endpoint_ready: Callable[[Model, RouteArm], bool] = lambda _, __: False
+        """Whether the server answers that an arm is instead of pods; asked at each scrape."""
         self.requests = families.counter(
             "arm_requests", "Requests that asked this arm, once each however many of its pods were tried.", ARM
         )
@@ -40,7 +42,9 @@ class ArmMetrics:
             (*ARM, "reason"),
         )
         self.routes_generation = families.gauge("routes_generation", "Generation of the route table in force.", MODEL)
-        self.ready_pods = families.gauge("ready_pods", "Pods that an arm can be asked on.", ARM)
+        self.ready_pods = families.gauge(
+            "ready_pods", "Pods that an arm can be asked on; 1 or 0 for a server of fallback.endpoint.", ARM
+        )
         self.breaker_open = families.gauge(
             "breaker_open", "Pods of an arm that are not asked because they failed or were slow of late.", ARM
         )
@@ -54,7 +58,10 @@ class ArmMetrics:
             self.routes_generation.labels(model.namespace, model.name).set(model.generation)
             for arm in model.arms:
                 labels, targets = arm_labels(model, arm), table.targets(model, arm)
-                self.ready_pods.labels(*labels).set(len(targets))
+                if arm.endpoint is None:
+                    self.ready_pods.labels(*labels).set(len(targets))
+                else:
+                    self.ready_pods.labels(*labels).set_function(partial(self._endpoint_ready, model, arm))
                 self.breaker_open.labels(*labels).set_function(partial(self._open_breakers, targets))
 
     def begin(self, model: Model, arm: RouteArm) -> None:
@@ -78,6 +85,9 @@ class ArmMetrics:
     def count_fallback(self, model: Model, arm: RouteArm, reason: Reason) -> None:
         """Another arm is asked after `arm`."""
         self.fallbacks.labels(*arm_labels(model, arm), reason.value).inc()
+
+    def _endpoint_ready(self, model: Model, arm: RouteArm) -> float:
+        return self.endpoint_ready(model, arm)
 
     def _open_breakers(self, targets: Sequence[str]) -> float:
         return self.open_breakers(targets)

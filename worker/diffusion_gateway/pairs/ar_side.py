@@ -1,4 +1,4 @@
-"""The AR model that answers and scores: our own pods now, an external endpoint behind the same two calls later."""
+"""The AR model that answers and scores: our own pods, or a server of others, which the pool sees as one."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class ArSide(Protocol):
 
 
 class WorkerArSide:
-    """Pods of an AR revision."""
+    """What the pool reaches of an AR arm."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class WorkerArSide:
         revision: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`targets`: the pods that are ready now, as `host:port`."""
+        """`targets`: what is ready now, as the pool calls it."""
         self._pool = pool
         self._targets = targets
         self._revision = revision

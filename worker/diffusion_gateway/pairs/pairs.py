@@ -47,11 +47,13 @@ class Pairs:
         *,
         metrics: PairMetrics,
         ar_side: Callable[[Model, RouteArm], ArSide],
+        can_score: Callable[[Drawn], bool] = lambda _: True,
         random: Random,
         pauses_seconds: tuple[float, ...] = _PAUSES_SECONDS,
     ) -> None:
-        """`ar_side`: how to reach an AR arm of a model. `random` draws samples."""
+        """`ar_side`: how to reach an AR arm of a model, `can_score`: whether it scores texts after such a prompt. `random` draws samples."""
         self._metrics = metrics
+        self._can_score = can_score
         self._ar_side = ar_side
         self._random = random
         self._pauses_seconds = pauses_seconds
@@ -90,7 +92,8 @@ class Pairs:
             return None
         if self._random() * 100 >= model.sample_percent:
             return None
-        return Recording(Drawn(model=model, arm=answer.arm, ar=ar, request=question.requests[0]), self._take)
+        drawn = Drawn(model=model, arm=answer.arm, ar=ar, request=question.requests[0])
+        return Recording(drawn, self._take) if self._can_score(drawn) else None
 
     def _take(self, sample: Sample) -> None:
         key = sample.drawn.model.key
