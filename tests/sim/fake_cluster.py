@@ -7,7 +7,7 @@ from typing import Any
 
 from diffusion_operator.adapters.cluster import LiveChild
 from diffusion_operator.adapters.errors import AdapterError, ConflictError, NotFoundError
-from diffusion_operator.api.models import DiffusionModel, DiffusionModelStatus, ObjectMeta, RouteArm
+from diffusion_operator.api.models import DiffusionModel, DiffusionModelStatus, EndpointStatus, ObjectMeta, RouteArm
 from diffusion_operator.core.children import Child, ChildKind
 from diffusion_operator.core.observation import ObservedGateway, ObservedPods
 from diffusion_operator.core.step import Event
@@ -101,6 +101,10 @@ class FakeGateways:
 
     def __init__(self) -> None:
         self.pods: list[ObservedGateway] = []
+        self.found: tuple[EndpointStatus, ...] = ()
 
     async def in_force(self, namespace: str, model: str, *, generation: int) -> tuple[ObservedGateway, ...]:
         return tuple(self.pods)
+
+    async def endpoints(self, namespace: str, model: str) -> tuple[EndpointStatus, ...]:
+        return self.found

@@ -9,7 +9,7 @@ import aiohttp
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from diffusion_operator.api import labels
-from diffusion_operator.api.models import RouteArm
+from diffusion_operator.api.models import EndpointStatus, RouteArm
 from diffusion_operator.core.observation import ObservedGateway
 
 from . import clock
@@ -21,6 +21,10 @@ _TIMEOUT = aiohttp.ClientTimeout(total=2)
 # holds all models: a thousand of them need not fetch it a thousand times.
 _KNOWN_SECONDS = 30.0
 _AT_MOST_EVERY_SECONDS = 0.5
+_ENDPOINTS_AT_MOST_EVERY_SECONDS = 2.0
+
+Key = tuple[str, str]
+"""Namespace and name of a resource."""
 
 
 class Gateways(Protocol):
@@ -30,6 +34,14 @@ class Gateways(Protocol):
         """What each ready gateway pod sends requests for this resource by.
 
         `generation` is that of the routes that are written: where all gateways had them half a minute ago they have now.
+
+        Raises:
+            AdapterError: the API server does not say which gateway pods there are.
+        """
+        ...
+
+    async def endpoints(self, namespace: str, model: str) -> tuple[EndpointStatus, ...]:
+        """What each ready gateway pod found about the AR servers of this resource that are not ours.
 
         Raises:
             AdapterError: the API server does not say which gateway pods there are.
@@ -48,6 +60,12 @@ class _AdminRoutes(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     models: dict[str, _RoutesInForce]
+
+
+class _AdminEndpoints(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    models: dict[str, list[EndpointStatus]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +100,9 @@ class HttpGateways:
         self._answers: tuple[_Answer, ...] = ()
         self._asked_at = float("-inf")
         self._asking = asyncio.Lock()
+        self._endpoints: dict[Key, tuple[EndpointStatus, ...]] = {}
+        self._endpoints_asked_at = float("-inf")
+        self._asking_endpoints = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,15 +122,36 @@ class HttpGateways:
                 self._asked_at = clock.monotonic()
         return tuple(answer.of(key) for answer in self._answers)
 
+    async def endpoints(self, namespace: str, model: str) -> tuple[EndpointStatus, ...]:
+        """What each ready gateway pod found about the AR servers of this resource that are not ours."""
+        return (await self.all_endpoints()).get((namespace, model), ())
+
+    async def all_endpoints(self) -> Mapping[Key, tuple[EndpointStatus, ...]]:
+        """The same of all resources, by namespace and name. Gateways list none of the others, so this is cheap."""
+        async with self._asking_endpoints:
+            if clock.monotonic() - self._endpoints_asked_at > _ENDPOINTS_AT_MOST_EVERY_SECONDS:
+                said = await asyncio.gather(*(self._ask_endpoints(address) for address in await self._addresses()))
+                found: dict[Key, list[EndpointStatus]] = {}
+                for answer in said:
+                    for key, statuses in answer.models.items():
+                        namespace, _, name = key.partition("/")
+                        found.setdefault((namespace, name), []).extend(statuses)
+                self._endpoints = {key: tuple(statuses) for key, statuses in found.items()}
+                self._endpoints_asked_at = clock.monotonic()
+        return self._endpoints
+
     async def _ask_all(self) -> tuple[_Answer, ...]:
+        return tuple(await asyncio.gather(*(self._ask(address) for address in await self._addresses())))
+
+    async def _addresses(self) -> list[str]:
+        """`host:port` of the admin port of each ready gateway pod."""
         slices = await self._connection.request(
             "GET",
             f"/apis/discovery.k8s.io/v1/namespaces/{self._namespace}/endpointslices",
             what=f"list the pods of gateway {self._namespace}/{self._service}",
             query={"labelSelector": f"kubernetes.io/service-name={self._service}"},
         )
-        addresses = sorted({address for item in slices["items"] for address in _admin_addresses(item)})
-        return tuple(await asyncio.gather(*(self._ask(address) for address in addresses)))
+        return sorted({address for item in slices["items"] for address in _admin_addresses(item)})
 
     async def _ask(self, address: str) -> _Answer:
         try:
@@ -119,6 +161,16 @@ class HttpGateways:
                     return _Answer(address, _AdminRoutes.model_validate(await response.json()))
         except (AdapterError, ValidationError):
             return _Answer(address, None)
+
+    async def _ask_endpoints(self, address: str) -> _AdminEndpoints:
+        """Nothing from one that does not answer, or is of a release that knows no endpoints."""
+        try:
+            with translated(f"read what gateway {address} knows of endpoints"):
+                async with self._http.get(f"http://{address}/admin/endpoints") as response:
+                    response.raise_for_status()
+                    return _AdminEndpoints.model_validate(await response.json())
+        except (AdapterError, ValidationError):
+            return _AdminEndpoints(models={})
 
 
 def _admin_addresses(endpoint_slice: Mapping[str, Any]) -> list[str]:

@@ -1,20 +1,23 @@
-"""What the process does beside the loops: says that it is alive, and asks which models look bad."""
+"""What the process does beside the loops: says that it is alive, asks which models look bad, and what became of endpoints."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import structlog
 
 from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.errors import AdapterError
+from diffusion_operator.adapters.gateways import HttpGateways, Key
 from diffusion_operator.adapters.lease import RENEW_SECONDS, Alive, LifeLease
 from diffusion_operator.adapters.metrics import Metrics as Measurements
+from diffusion_operator.api.models import EndpointStatus
 
 from .loops import Loops
 from .metrics import Metrics
 
 _SUSPICION_SECONDS = 20.0
+_ENDPOINTS_SECONDS = 5.0
 _LAST_RENEWAL_SECONDS = 3.0
 
 
@@ -29,12 +32,13 @@ async def alive_before(lease: LifeLease) -> Alive | None:
 
 @asynccontextmanager
 async def beside(
-    loops: Loops, *, lease: LifeLease, measurements: Measurements, metrics: Metrics
+    loops: Loops, *, lease: LifeLease, measurements: Measurements, gateways: HttpGateways, metrics: Metrics
 ) -> AsyncIterator[None]:
     """Do all of it within the block."""
     tasks = [
         asyncio.create_task(_stay_alive(lease, metrics), name="lease"),
         asyncio.create_task(_suspect(loops, measurements), name="suspicion"),
+        asyncio.create_task(_follow_endpoints(loops, gateways), name="endpoints"),
     ]
     try:
         yield
@@ -75,6 +79,23 @@ async def _suspect(loops: Loops, measurements: Measurements) -> None:
             _log().exception("suspicious models not asked for")
             continue
         loops.look_soon((model.namespace, model.name) for model in found)
+
+
+async def _follow_endpoints(loops: Loops, gateways: HttpGateways) -> None:
+    """No watch tells of servers that are not ours: where gateways find something else than before, the loop is woken."""
+    before: Mapping[Key, tuple[EndpointStatus, ...]] = {}
+    while True:
+        await asyncio.sleep(_ENDPOINTS_SECONDS)
+        try:
+            after = await gateways.all_endpoints()
+        except Exception as error:  # noqa: BLE001
+            # Passes ask for themselves; this is what makes them come soon.
+            _log().warning("gateways not asked for endpoints", error=str(error))
+            continue
+        for namespace, name in before.keys() | after.keys():
+            if before.get((namespace, name)) != after.get((namespace, name)):
+                loops.wake(namespace, name)
+        before = after
 
 
 def _log() -> structlog.stdlib.BoundLogger:

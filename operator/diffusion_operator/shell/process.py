@@ -87,7 +87,7 @@ async def run(
                     on_ready()
 
             try:
-                async with beside(loops, lease=lease, measurements=measurements, metrics=metrics):
+                async with beside(loops, lease=lease, measurements=measurements, gateways=gateways, metrics=metrics):
                     await kopf.operator(
                         registry=registry,
                         settings=handlers.settings(),

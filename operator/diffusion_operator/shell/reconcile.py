@@ -131,6 +131,7 @@ class Reconciler:
             readings=readings or {},
             is_measured=readings is not None,
             runs=self._resumed(model) if memory.runs is None else memory.runs,
+            endpoints=await self._gateways.endpoints(namespace, name) if _has_endpoint(model) else (),
             sizing=await observe(model, staying, pods=pods, source=self._sizing) if self._sizing else NOTHING_SEEN,
         )
 
@@ -224,6 +225,11 @@ class Reconciler:
                 await self._cluster.delete(child, namespace=namespace)
                 self._metrics.writes.labels(verb="delete", kind=child.kind.value).inc()
                 self._log.info("child removed", namespace=namespace, kind=child.kind.value, name=child.name)
+
+
+def _has_endpoint(model: DiffusionModel) -> bool:
+    """Whether an AR server of others has a part to play, by spec or still by the routes."""
+    return model.spec.fallback.endpoint is not None or any(arm.endpoint for arm in model.status.routes.arms)
 
 
 def _is_of(model: DiffusionModel, child: LiveChild) -> bool:
