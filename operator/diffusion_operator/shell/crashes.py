@@ -66,7 +66,8 @@ class CrashLog:
         pods = self._pods.get((namespace, model), {})
         recent: dict[str, list[Ended]] = defaultdict(list)
         for uid, pod in list(pods.items()):
-            ends = [end for end in pod.ends.values() if now - end.at < _REMEMBERED]
+            pod.ends = {run: end for run, end in pod.ends.items() if now - end.at < _REMEMBERED}
+            ends = list(pod.ends.values())
             begun = since.get(pod.revision)
             recent[pod.revision] += [end for end in ends if begun is None or end.at >= begun]
             if pod.is_gone and not ends:
@@ -80,9 +81,14 @@ class CrashLog:
     def pod_gone(self, namespace: str, body: Mapping[str, Any]) -> None:
         """A pod was removed. Its crashes count on: one that is replaced after each of them must not look healthy."""
         metadata = body.get("metadata", {})
-        pods = self._pods.get((namespace, metadata.get("labels", {}).get(labels.MODEL, "")), {})
+        key = (namespace, metadata.get("labels", {}).get(labels.MODEL, ""))
+        pods = self._pods.get(key, {})
         if pod := pods.get(metadata.get("uid", "")):
             pod.is_gone = True
+            if not pod.ends:
+                del pods[metadata["uid"]]
+        if not pods:
+            self.forget(*key)  # the resource may be gone for long
 
     def forget(self, namespace: str, model: str) -> None:
         """The resource is gone."""

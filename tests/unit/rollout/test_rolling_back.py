@@ -77,6 +77,21 @@ def test_a_promoted_revision_that_degrades_gives_its_requests_to_ar() -> None:
     assert rollout.state.stable is None
 
 
+def test_a_failed_revision_does_not_return_because_the_stable_one_fails_as_well() -> None:
+    rollout = promoted()
+    rollout.revision = "next"
+    rollout.looks(2 * LOOK)
+    for failing in ("next", "new"):
+        rollout.crashes = {failing: Crashes(2)}
+        rollout.look()
+    assert rollout.weights() == {}
+    rollout.crashes = {}
+    assert rollout.looks(5 * STEP).weights() == {}
+    assert rollout.state.failure is not None
+    assert rollout.state.failure.revision == "next"
+    assert rollout.reasons.count("RolledBack") == 2
+
+
 def test_a_canary_that_fails_leaves_the_stable_revision_alone() -> None:
     rollout = promoted()
     rollout.revision = "next"

@@ -85,13 +85,16 @@ def promote(state: RolloutState, canary: Watched, *, reason: str, why: str, now:
 
 
 def roll_back(state: RolloutState, failure: Failure, *, now: datetime) -> Act:
-    """All requests away from a revision, and none to it until spec asks for another or a person for a retry."""
+    """All requests away from a revision, and none to it until spec asks for another or a person for a retry.
+
+    Where the stable revision follows one that failed above it, that one is what must stay away: spec still asks for it.
+    """
     is_stable = state.stable is not None and state.stable.revision == failure.revision
     update: dict[str, object] = {"stable": None} if is_stable else {"canary": None, "canary_percent": 0}
     changed = state.model_copy(
         update=update
         | {
-            "failure": failure,
+            "failure": state.failure if is_stable and state.failure else failure,
             "due": None,
             "held_since": None,
             "is_overdue": False,
