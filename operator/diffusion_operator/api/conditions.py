@@ -183,7 +183,7 @@ CHILD_REJECTED = Reason(
     "ChildRejected",
     ConditionType.PROGRESSING,
     _FALSE,
-    "The API server refused a Deployment, Service or ConfigMap of this resource. What served before goes on; the "
+    "The API server refused a Deployment, Service, ConfigMap or Job of this resource. What served before goes on; the "
     "operator keeps trying.",
     "The message quotes the API server: a quota, an admission policy, or a value in resources that pods cannot "
     "have. Correct that.",

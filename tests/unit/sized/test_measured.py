@@ -1,7 +1,8 @@
 """Plan against what a pod took."""
 
 import pytest
-from diffusion_operator.api.models import MeasuredMemory
+from diffusion_operator.api.models import MeasuredMemory, MemoryPlan
+from diffusion_operator.core.sized.measured import difference
 from diffusion_operator.core.sized.size import unmeasured
 
 from tests.unit.sized.builders import a_gpu_model, after, decide, inspected
@@ -31,6 +32,14 @@ def test_more_than_a_tenth_is_an_event_with_the_numbers(share: float, says: str)
     assert f"Revision {ARM.revision} takes" in message
     assert says in message
     assert "weights" in message
+
+
+@pytest.mark.parametrize(("of_step", "is_told"), [(1.0, False), (0.0, True), (20.0, True)])
+def test_room_in_the_reserve_is_no_difference_but_other_parts_are(of_step: float, is_told: bool) -> None:
+    plan = MemoryPlan(budget_bytes=1000, weights=30, kv=50, step=20, reserve=700)
+    step = int(plan.step * of_step)
+    measured = MeasuredMemory(weights=30, kv=50, step=step, reserve=400, total=480 + step)
+    assert bool(difference("abc", planned=plan, measured=measured)) == is_told
 
 
 def test_what_was_measured_is_remembered_and_told_once() -> None:

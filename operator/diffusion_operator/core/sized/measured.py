@@ -8,8 +8,14 @@ _TOLERANCE = 0.10
 
 
 def difference(revision: str, *, planned: MemoryPlan, measured: MeasuredMemory) -> str | None:
-    """A sentence when the two differ by more than a tenth of the plan, with the parts that differ most."""
-    share = measured.total / planned.total - 1
+    """A sentence when the two differ by more than a tenth of the plan, with the parts.
+
+    A reserve is meant to be more than what is taken of it: leaving room there is no difference.
+    """
+    plan, took, what = planned.total, measured.total, ""
+    if took <= plan and measured.reserve is not None:
+        plan, took, what = plan - planned.reserve, took - measured.reserve, " without its reserve"
+    share = took / plan - 1
     if abs(share) <= _TOLERANCE:
         return None
     pairs = (
@@ -19,9 +25,9 @@ def difference(revision: str, *, planned: MemoryPlan, measured: MeasuredMemory) 
         ("reserve", planned.reserve, measured.reserve),
     )
     parts = ", ".join(
-        f"{name} {human(took)} instead of {human(plan)}" for name, plan, took in pairs if took is not None
+        f"{name} {human(found)} instead of {human(meant)}" for name, meant, found in pairs if found is not None
     )
     return (
-        f"Revision {revision} takes {human(measured.total)}, {abs(share):.0%} {'more' if share > 0 else 'less'} than the "
-        f"{human(planned.total)} that were planned{f': {parts}' if parts else ''}."
+        f"Revision {revision} takes {human(took)}{what}, {abs(share):.0%} {'more' if share > 0 else 'less'} than the "
+        f"{human(plan)} that were planned{f': {parts}' if parts else ''}."
     )
