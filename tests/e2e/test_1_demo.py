@@ -35,4 +35,4 @@ def test_explain_reads_like_documentation(cluster):
     text = cluster.kubectl("explain", "dm.spec")
 
     assert "autoregressive" in text
-    assert "Not acted on yet" in cluster.kubectl("explain", "dm.spec.fallback.endpoint")
+    assert "docs/external-fallback.md" in cluster.kubectl("explain", "dm.spec.fallback.endpoint")

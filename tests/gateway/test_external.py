@@ -150,9 +150,8 @@ async def test_the_trace_goes_on(stack: Stack) -> None:
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     headers = {"traceparent": f"00-{trace_id}-b7ad6b7169203331-01", "x-request-id": "mine"}
     await stack.http.post("/v1/chat/completions", json=CHAT, headers=headers)
-    sent = ar.server.headers[-1]
+    (sent,) = (each for each in ar.server.headers if each.get("x-request-id", "").startswith("mine"))
     assert trace_id in sent["traceparent"]
-    assert sent["x-request-id"].startswith("mine")
     assert "authorization" not in sent
 
 
@@ -386,7 +385,7 @@ async def test_it_scores_pairs(stack: Stack, body: Json, prompt_tokens: int, say
     words = " once upon a time there was a cat that sat on the mat in the sun"
     diffusion = await stack.arm("stable", diffusion_says(words), percent=100)
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 16} if says_usage else None
-    ar = await external(stack, says(*[f"{word} " for word in words.replace("cat", "dog").split()], usage=usage))
+    ar = await external(stack, says(*[f" {word}" for word in words.replace("cat", "dog").split()], usage=usage))
     ar.server.nats = lambda text: 1.5 if "cat" in text else 1.0
     await stack.route(diffusion, ar)
     await until_found(stack, scores=["chats", "completions"])

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from diffusion_operator.api.models import DiffusionModel, EndpointState, EndpointStatus, endpoint_hash, parse
 from diffusion_operator.core.endpoints import endpoint_statuses
-from diffusion_operator.core.observation import Observation
 from diffusion_operator.core.gates import GateName
+from diffusion_operator.core.observation import Observation
 
 from tests.unit.operator.builders import a_model, after, ar, decide, diffusion, reason, seen, shares
 

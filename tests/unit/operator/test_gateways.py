@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from diffusion_operator.adapters.gateways import HttpGateways
+from diffusion_operator.api.models import EndpointStatus
 from diffusion_operator.core.observation import ObservedGateway
 
 ARM = {"role": "stable", "revision": "0badc0de", "kind": "ar", "service": "s-0badc0de", "port": 8001, "percent": 100}
@@ -50,7 +51,12 @@ async def page() -> AsyncIterator[dict[str, Any]]:
         return web.json_response(served["body"], status=served["status"])
 
     app = web.Application()
+
+    async def endpoints(_: web.Request) -> web.Response:
+        return web.json_response(served.get("endpoints", {"models": {}}), status=served["status"])
+
     app.router.add_get("/admin/routes", routes)
+    app.router.add_get("/admin/endpoints", endpoints)
     async with TestServer(app) as server:
         served["port"] = server.port
         yield served
@@ -103,3 +109,25 @@ async def test_what_all_gateways_had_a_moment_ago_is_not_asked_for_again(page: d
         first = await gateways.in_force("stories", "storyteller", generation=3)
         page["status"] = 500
         assert await gateways.in_force("stories", "storyteller", generation=3) == first
+
+
+async def found(*slices: Mapping[str, Any]) -> tuple[EndpointStatus, ...]:
+    async with HttpGateways(Slices(*slices), namespace="system", service="gateway") as gateways:  # type: ignore[arg-type]
+        return await gateways.endpoints("stories", "storyteller")
+
+
+async def test_what_each_gateway_found_about_endpoints_is_read(page: dict[str, Any]) -> None:
+    said = {"revision": "0badc0de", "state": "Unreachable", "message": "no route", "scores": ["chats"]}
+    page["endpoints"] = {"models": {"stories/storyteller": [said], "poems/storyteller": [said, said]}}
+    (status,) = await found(a_slice("127.0.0.1", port=page["port"]))
+    assert status.to_wire() == said
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(404, {}), (200, {"other": 1}), (200, {"models": {"stories/storyteller": [{"state": "New"}]}})]
+)
+async def test_a_gateway_of_another_release_says_nothing_about_endpoints(
+    page: dict[str, Any], status: int, body: object
+) -> None:
+    page |= {"status": status, "endpoints": body}
+    assert await found(a_slice("127.0.0.1", port=page["port"])) == ()
