@@ -117,6 +117,19 @@ def test_no_role_uses_a_wildcard_or_reaches_secrets(values: dict[str, Any]):
         assert not {"escalate", "bind", "impersonate"} & {*rule["verbs"]}
 
 
+@pytest.mark.parametrize("namespaces", [[], ["stories", "poems"]], ids=["cluster-wide", "in two namespaces"])
+def test_only_where_it_is_asked_for_the_gateway_gets_secrets_and_nobody_lists_them(namespaces: list[str]):
+    rendered = render({"gateway.readSecrets": True, "watchNamespaces": namespaces})
+    roles = [item for item in rendered.objects if item["kind"] in {"Role", "ClusterRole"}]
+    found = [
+        (item["metadata"].get("namespace"), rule["verbs"], "gateway" in item["metadata"]["name"])
+        for item in roles
+        for rule in item["rules"]
+        if "secrets" in rule["resources"]
+    ]
+    assert found == [(namespace, ["get"], True) for namespace in namespaces or [None]]
+
+
 def rules_of(rendered: Rendered, role: str) -> dict[str, list[str]]:
     """Verbs by resource of an aggregated user role."""
     item = rendered.one("ClusterRole", f"{NAMESPACE}:{RELEASE}-{role}")
