@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.api.operator_process import OperatorProcess
 from tests.api.seen import Seen
 from tests.api.server import Server, until
 
+REPOSITORY = Path(__file__).parents[2]
 ENDPOINT = {"url": "http://vllm.models.svc:8000/v1", "model": "twin"}
 REVISION = endpoint_hash(FallbackEndpoint(**ENDPOINT))
 SERVICE = "diffusion-operator-gateway"
@@ -80,6 +82,10 @@ def gateway(server: Server) -> Iterator[Gateway]:
     with made.running():
         yield made
     server.kubectl("-n", "default", "delete", "endpointslice", name)
+
+
+def test_the_example_is_accepted(server: Server, namespace: str) -> None:
+    server.kubectl("-n", namespace, "apply", "-f", str(REPOSITORY / "examples" / "external-fallback.yaml"))
 
 
 def test_a_server_that_a_gateway_finds_ready_is_ar(server: Server, namespace: str, gateway: Gateway) -> None:

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from diffusion_operator.api.models import DiffusionModel, Routes
+from diffusion_operator.api.models import (
+    DiffusionModel,
+    EndpointState,
+    EndpointStatus,
+    FallbackEndpoint,
+    Routes,
+    endpoint_hash,
+)
 from diffusion_operator.core.children import children
 from diffusion_operator.core.observation import Observation, ObservedGateway, ObservedPods
 from diffusion_operator.core.step import Decision
@@ -14,6 +21,8 @@ from tests.unit.operator.builders import a_model, decide
 
 STEPS = st.sampled_from([None, 5, 10, 20])
 AR_SOURCES = st.sampled_from(["file:///models/ar", "file:///models/other-ar"])
+ENDPOINTS = [FallbackEndpoint(url="http://vllm/v1", model=model) for model in ("twin", "sibling")]
+SERVERS = {endpoint_hash(endpoint) for endpoint in ENDPOINTS}
 
 
 class World(RuleBasedStateMachine):
@@ -25,6 +34,8 @@ class World(RuleBasedStateMachine):
         self.ready: dict[str, int] = {}
         self.objects: set[str] = set()
         self.was_ready: set[str] = set()
+        self.outside: dict[str, EndpointState] = {}
+        """What gateways find about servers that are not ours."""
         self.in_force: list[Routes] = []
         self.reachable: list[bool] = []
         self.decision: Decision | None = None
@@ -40,12 +51,18 @@ class World(RuleBasedStateMachine):
         percent=st.sampled_from([1, 5, 50, 99, 100]),
         paused=st.booleans(),
         replicas=st.integers(1, 3),
-        served=st.booleans(),
+        endpoint=st.sampled_from([None, *ENDPOINTS]),
     )
-    def change_spec(self, steps: int | None, ar: str, percent: int, paused: bool, replicas: int, served: bool) -> None:
-        fallback: dict[str, Any] = (
-            {"model": {"source": ar}} if served else {"endpoint": {"url": "http://vllm/v1", "model": "twin"}}
-        )
+    def change_spec(
+        self,
+        steps: int | None,
+        ar: str,
+        percent: int,
+        paused: bool,
+        replicas: int,
+        endpoint: FallbackEndpoint | None,
+    ) -> None:
+        fallback: dict[str, Any] = {"endpoint": endpoint.to_wire()} if endpoint else {"model": {"source": ar}}
         spec: dict[str, Any] = {
             "fallback": fallback,
             "rollout": {"initialPercent": percent, "paused": paused},
@@ -55,6 +72,12 @@ class World(RuleBasedStateMachine):
             spec["sampler"] = {"maxDenoisingSteps": steps}
         changed = a_model(**spec)
         self.model = self.model.model_copy(update={"spec": changed.spec})
+
+    @rule(revision=st.sampled_from(sorted(SERVERS)), state=st.sampled_from([None, *EndpointState]))
+    def gateways_find_a_server(self, revision: str, state: EndpointState | None) -> None:
+        self.outside.pop(revision, None)
+        if state:
+            self.outside[revision] = state
 
     @precondition(lambda self: self.objects)
     @rule(data=st.data(), pods=st.integers(0, 3))
@@ -77,6 +100,7 @@ class World(RuleBasedStateMachine):
     def the_operator_looks(self) -> None:
         observation = self.observe()
         self.was_ready |= {revision for revision, pods in self.ready.items() if pods}
+        self.was_ready |= {revision for revision, state in self.outside.items() if state is EndpointState.READY}
         self.decision = decide(self.model, observation)
         for revision in self.decision.remove:
             for gateway in self.in_force:
@@ -106,6 +130,9 @@ class World(RuleBasedStateMachine):
                 )
                 for index, routes in enumerate(self.in_force)
             ),
+            endpoints=tuple(
+                EndpointStatus(revision=revision, state=state) for revision, state in sorted(self.outside.items())
+            ),
         )
 
     @invariant()
@@ -121,12 +148,15 @@ class World(RuleBasedStateMachine):
     def what_is_routed_has_its_objects(self) -> None:
         routed = {arm.revision for arm in self.model.status.routes.arms}
         routed |= {arm.revision for gateway in self.in_force for arm in gateway.arms}
-        assert routed <= self.objects
+        assert routed - SERVERS <= self.objects
+        assert not self.objects & SERVERS
 
     @invariant()
     def what_is_routed_can_be_rebuilt_from_the_status(self) -> None:
         known = {revision.hash for revision in self.model.status.revisions}
-        assert {arm.revision for arm in self.model.status.routes.arms} <= known
+        arms = self.model.status.routes.arms
+        assert {arm.revision for arm in arms if not arm.endpoint} <= known
+        assert {arm.revision for arm in arms if arm.endpoint} == {arm.revision for arm in arms} & SERVERS
 
     @invariant()
     def each_revision_is_there_once(self) -> None:
@@ -140,6 +170,7 @@ class World(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Left alone, with healthy pods and gateways, it comes to rest with what spec asks for and nothing else."""
         self.reachable = [True] * len(self.in_force)
+        self.outside = dict.fromkeys(SERVERS, EndpointState.READY)
         for _ in range(4):
             self.the_operator_looks()
             self.ready = dict.fromkeys(self.objects, self.model.spec.replicas or 1)
