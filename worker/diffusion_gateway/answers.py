@@ -179,6 +179,8 @@ class Answer:
 
 async def all_or_none(works: Sequence[Coroutine[Any, Any, Choice]]) -> list[Choice]:
     """Every choice; when one of them fails, its error, and the others are closed."""
+    if len(works) == 1:
+        return [await works[0]]
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return await asyncio.gather(*tasks)

@@ -86,8 +86,9 @@ class Dispatcher:
                 failures.append(Failure(arm, reason, message, asked_at=asked_at, failed_at=self._clock()))
                 if reason not in _SENT_ALL_THE_SAME:
                     self._metrics.arms.count_failed(question.model, arm, reason)
-                if not is_last:
-                    self._metrics.arms.count_fallback(question.model, arm, reason)
+                if is_last or reason == Reason.GATEWAY_STOPS or self._clock() >= question.deadline:
+                    break  # whoever is asked without any time left fails, and would be blamed for it
+                self._metrics.arms.count_fallback(question.model, arm, reason)
             if second_best is not None:
                 answer, second_best = second_best, None
                 return answer

@@ -75,7 +75,7 @@ class WorkerPool:
     def backlog(self, targets: Iterable[str]) -> tuple[int, float]:
         """Rows of this gateway that these pods have not ended yet, and how many of its rows they end per second."""
         now = self._clock()
-        pods = [self._pods[target] for target in targets if target in self._pods]
+        pods = {self._pods[target] for target in targets if target in self._pods}
         waiting = sum(pod in pods and not stream.has_ended for stream, pod in self._streams.items())
         return waiting, sum(pod.rate.per_second(now) for pod in pods)
 

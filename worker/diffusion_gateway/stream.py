@@ -20,25 +20,27 @@ async def server_sent_events(
 ) -> AsyncIterator[bytes]:
     """The whole stream. If the worker stops in the middle, the last event is an error and [DONE] does not come."""
     choices = [ChoiceText(index) for index in range(trace.choices)]
-    if head.chat:
-        for choice in choices:
-            yield encode(head.role_chunk(choice.index))
+    # What follows at once goes out together: sending costs more than all else that is done for a chunk.
+    held = b"".join(encode(head.role_chunk(choice.index)) for choice in choices) if head.chat else b""
     try:
         async for index, event in answer.events():
             match event:
                 case DraftEvent():
-                    yield encode(head.draft_chunk(index, event))
+                    held += encode(head.draft_chunk(index, event))
                 case BlockEvent() if event.text or event.logprobs:
-                    yield encode(head.chunk(choices[index], event))
+                    held += encode(head.chunk(choices[index], event))
                 case FinishEvent():
                     trace.finishes.append(event)
-                    yield encode(head.finish_chunk(index, event))
+                    held += encode(head.finish_chunk(index, event))
+            if held and len(trace.finishes) < len(choices):
+                yield held
+                held = b""
         if include_usage:
-            yield encode(head.usage_chunk(trace.finishes))
-        yield _DONE
+            held += encode(head.usage_chunk(trace.finishes))
+        yield held + _DONE
     except (WorkerError, ApiError) as error:
         trace.break_off(error)
-        yield encode(broken_off(error).body())
+        yield held + encode(broken_off(error).body())
 
 
 async def whole_answer(answer: Answer, head: AnswerHead, *, trace: Trace) -> dict[str, Any]:

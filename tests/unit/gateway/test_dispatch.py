@@ -18,7 +18,7 @@ from diffusion_operator.api.status import ArmRole, RouteArm
 from diffusion_worker.config import SamplerSettings
 from diffusion_worker.wire import BlockEvent, FinishEvent, GenerateRequest
 
-Events = Sequence[BlockEvent | FinishEvent | WorkerError]
+Events = Sequence[BlockEvent | FinishEvent | WorkerError | Callable[[], WorkerError]]
 FINISH = FinishEvent(reason="stop", prompt_tokens=1, completion_tokens=1, steps=1, blocks=1, seed=1, queue_seconds=0.0)
 GOOD: Events = (BlockEvent(index=0, text="x", tokens=1, steps=1), FINISH)
 UNCONVERGED: Events = (BlockEvent(index=0, text="x", tokens=1, steps=1, converged=False), FINISH)
@@ -37,6 +37,8 @@ class StubStream:
     async def next(self, *, timeout_seconds: float) -> BlockEvent | FinishEvent:
         assert timeout_seconds > 0
         event = self._events.pop(0)
+        if callable(event):
+            event = event()
         if isinstance(event, WorkerError):
             raise event
         return event
@@ -325,3 +327,24 @@ async def test_the_guess_can_be_switched_off_and_so_can_each_kind() -> None:
     only_math = Bench(arm("stable", 100), AR, **CAUSAL | {"causal_workloads": frozenset({Workload.MATH})})
     assert await only_math.ask(CODE) == "stable"
     assert await only_math.ask("x", workload=Workload.CODE) == "stable"
+
+
+async def test_at_the_deadline_no_other_arm_is_asked_and_blamed() -> None:
+    def takes_all_the_time() -> WorkerError:
+        bench.now += 300
+        return WorkerError(Reason.TIMEOUT, "told to")
+
+    bench = Bench(arm("stable", 100), AR, says=lambda _: (takes_all_the_time,))
+    with pytest.raises(ApiError) as raised:
+        await bench.ask()
+    assert raised.value.status == 503
+    assert [failure.arm.role.value for failure in bench.failures] == ["stable"]
+    assert bench.counted("arm_requests", arm="fallback") == bench.counted("fallbacks") == 0
+
+
+async def test_a_gateway_that_stops_asks_nobody_else() -> None:
+    bench = Bench(arm("stable", 100), AR, says=lambda _: fails(Reason.GATEWAY_STOPS))
+    with pytest.raises(ApiError):
+        await bench.ask()
+    assert bench.pool.asked == ["stable-0:8001"]
+    assert bench.counted("arm_failed_requests") == bench.counted("fallbacks") == 0

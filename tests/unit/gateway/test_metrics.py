@@ -256,3 +256,34 @@ def test_open_breakers_are_asked_for_at_each_scrape() -> None:
     assert watched.value("breaker_open", **LABELS) == 0
     opened = 2
     assert watched.value("breaker_open", **LABELS) == 2
+
+
+def test_a_new_table_touches_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape runs in a thread: what is shown must not be gone in between."""
+    watched = Watched()
+    watched.show(a_model("aaaa0001"), a_model("bbbb0001", name="other"))
+
+    def gone(*_: object) -> None:
+        raise AssertionError("a gauge of what is in force was taken away")
+
+    arms = watched.metrics.arms
+    for gauge in (arms.routes_generation, arms.ready_pods, arms.breaker_open):
+        for name in ("clear", "remove", "labels"):
+            monkeypatch.setattr(gauge, name, gone)
+    watched.show(a_model("aaaa0001"), a_model("bbbb0001", name="other"))
+
+
+def test_gauges_of_an_arm_that_left_go_at_once() -> None:
+    watched = Watched()
+    watched.show(a_model("aaaa0001"))
+    watched.show(a_model("aaaa0002"))
+    names = ("ready_pods", "breaker_open")
+    shown = [
+        sample.labels["revision"]
+        for family in watched.metrics.registry.collect()
+        for sample in family.samples
+        if sample.name.endswith(names)
+    ]
+    assert set(shown) == {"aaaa0002"}
+    watched.show()
+    assert watched.value("routes_generation", model_namespace="default", model="story") is None

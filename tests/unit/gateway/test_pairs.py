@@ -230,6 +230,21 @@ async def test_a_model_whose_ar_arm_hangs_does_not_stop_another_model() -> None:
     await measured.pairs.close()
 
 
+async def test_many_models_whose_ar_arms_hang_leave_room_for_the_others() -> None:
+    hanging, working = FakeAr(), FakeAr()
+    hanging.go_on.clear()
+    names = [f"model-{number}" for number in range(10)]
+    measured = Measured({"story": working} | dict.fromkeys(names, hanging))
+    for _ in range(20):
+        for name in names:
+            measured.answer("the cat", name=name)
+    for _ in range(3):
+        measured.answer("the cat")
+    await measured.settle()
+    assert measured.count(model="story") == 3
+    await measured.pairs.close()
+
+
 async def test_all_models_together_are_bounded_too() -> None:
     ar = FakeAr()
     ar.go_on.clear()

@@ -95,7 +95,8 @@ class AnswerMetrics:
             self.token_seconds.labels(*labels).observe(seconds / tokens)
 
     def _count_canvases(self, labels: tuple[str, ...], tally: Tally) -> None:
+        canvas_steps = self.canvas_steps.labels(*labels)
         for steps in tally.canvas_steps:
-            self.canvas_steps.labels(*labels).observe(steps)
+            canvas_steps.observe(steps)
         self.canvases.labels(*labels, "capped").inc(tally.capped)
         self.canvases.labels(*labels, "converged").inc(len(tally.canvas_steps) - tally.capped)

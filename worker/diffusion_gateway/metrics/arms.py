@@ -1,6 +1,7 @@
 """Arms: what is in force, who was asked, and who failed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from diffusion_operator.api.status import RouteArm
@@ -13,10 +14,23 @@ from .labels import ARM, MODEL, arm_labels
 _NOT_THE_ARMS_FAULT = frozenset({Reason.GATEWAY_STOPS})
 
 
+@dataclass(frozen=True)
+class _Shown:
+    model: Model
+    arm: RouteArm
+    targets: tuple[str, ...]
+
+    def looks_like(self, other: "_Shown | None") -> bool:
+        return other is not None and (self.targets, self.arm.endpoint) == (other.targets, other.arm.endpoint)
+
+
 class ArmMetrics:
     """One request may ask several arms, each once."""
 
     def __init__(self, families: Families) -> None:
+        self._generations: dict[tuple[str, ...], int] = {}
+        self._arms: dict[tuple[str, ...], _Shown] = {}
+        """What the gauges show, by their labels."""
         self.open_breakers: Callable[[Sequence[str]], int] = lambda _: 0
         """How many of these pods (`host:port`) have an open breaker; asked at each scrape."""
         self.endpoint_ready: Callable[[Model, RouteArm], bool] = lambda _, __: False
@@ -50,19 +64,37 @@ class ArmMetrics:
         )
 
     def show_table(self, table: Table) -> None:
-        """Show what is in force."""
-        self.routes_generation.clear()
-        self.ready_pods.clear()
-        self.breaker_open.clear()
-        for model in table.models.values():
-            self.routes_generation.labels(model.namespace, model.name).set(model.generation)
-            for arm in model.arms:
-                labels, targets = arm_labels(model, arm), table.targets(model, arm)
-                if arm.endpoint is None:
-                    self.ready_pods.labels(*labels).set(len(targets))
-                else:
-                    self.ready_pods.labels(*labels).set_function(partial(self._endpoint_ready, model, arm))
-                self.breaker_open.labels(*labels).set_function(partial(self._open_breakers, targets))
+        """Show what is in force.
+
+        Only what changed is touched: with a thousand models requests would wait for the others, and a scrape would find them gone.
+        """
+        generations: dict[tuple[str, ...], int] = {
+            (model.namespace, model.name): model.generation for model in table.models.values()
+        }
+        for gone in self._generations.keys() - generations.keys():
+            self.routes_generation.remove(*gone)
+        for labels, generation in generations.items():
+            if self._generations.get(labels) != generation:
+                self.routes_generation.labels(*labels).set(generation)
+        arms: dict[tuple[str, ...], _Shown] = {
+            arm_labels(model, arm): _Shown(model, arm, tuple(table.targets(model, arm)))
+            for model in table.models.values()
+            for arm in model.arms
+        }
+        for gone in self._arms.keys() - arms.keys():
+            self.ready_pods.remove(*gone)
+            self.breaker_open.remove(*gone)
+        for labels, shown in arms.items():
+            if not shown.looks_like(self._arms.get(labels)):
+                self._show_arm(labels, shown)
+        self._generations, self._arms = generations, arms
+
+    def _show_arm(self, labels: tuple[str, ...], shown: _Shown) -> None:
+        if shown.arm.endpoint is None:
+            self.ready_pods.labels(*labels).set(len(shown.targets))
+        else:
+            self.ready_pods.labels(*labels).set_function(partial(self._endpoint_ready, shown.model, shown.arm))
+        self.breaker_open.labels(*labels).set_function(partial(self._open_breakers, shown.targets))
 
     def begin(self, model: Model, arm: RouteArm) -> None:
         """Let what an arm is judged by begin at 0."""

@@ -21,9 +21,11 @@ from .sample import Drawn, Recording, Sample, is_comparable
 
 # Of one model at once: as many as an idle AR engine answers together without trouble; the others wait behind them.
 _AT_ONCE = 4
-_PER_MODEL = 16
 # Of all models together, which bounds the memory to 16 MiB.
 _IN_ALL = 64
+# Each model may have this share of the room that is left, and one in any case: alone it has 16, and those whose AR pods hang
+# never take all of it.
+_SHARE_OF_ROOM = 1 / 3
 # A pod that is busy with live requests turns background ones away at once: it is asked again after these pauses.
 _PAUSES_SECONDS = (1.0, 5.0, 20.0)
 _BUSY = frozenset({Reason.OVERLOADED, Reason.PREEMPTED, Reason.QUEUE_FULL})
@@ -97,12 +99,12 @@ class Pairs:
 
     def _take(self, sample: Sample) -> None:
         key = sample.drawn.model.key
-        waiting = self._lanes[key].samples if key in self._lanes else 0
+        waiting, room = self._lanes[key].samples if key in self._lanes else 0, _IN_ALL - len(self._tasks)
         if self._stopped:
             self._drop(sample, Reason.GATEWAY_STOPS)
         elif sample.is_too_large:
             self._drop(sample, Drop.TOO_LARGE)
-        elif waiting >= _PER_MODEL or len(self._tasks) >= _IN_ALL:
+        elif room <= 0 or waiting >= max(1, int(room * _SHARE_OF_ROOM)):
             self._drop(sample, Drop.QUEUE_FULL)
         else:
             self._start(sample, self._lanes.setdefault(key, _Lane()))
