@@ -18,6 +18,7 @@ from .pairs import ArSide, Pairs, WorkerArSide
 from .pool import WorkerPool
 from .routes import Model, Random, Table
 from .settings import Settings
+from .tally import Tally
 from .trace import Trace
 from .tracing import Tracing
 
@@ -140,7 +141,13 @@ class Gateway:
 
     def _ar_side(self, model: Model, arm: RouteArm) -> ArSide:
         """The pods of an AR arm, as they are when they are asked, or the server that it is."""
-        return WorkerArSide(pool=self.pool, targets=lambda: self.table.targets(model, arm), revision=arm.revision)
+
+        def timed(tally: Tally, asked_at: float) -> None:
+            self.metrics.answers.count_time(model, arm, tally, asked_at=asked_at)
+
+        return WorkerArSide(
+            pool=self.pool, targets=lambda: self.table.targets(model, arm), revision=arm.revision, timed=timed
+        )
 
     def _retry_after_seconds(self) -> int:
         return retry_after_seconds(rows=self._in_flight, rows_per_second=self._rate.per_second(time.monotonic()))

@@ -18,8 +18,9 @@ class AnswerMetrics:
 
     def __init__(self, families: Families) -> None:
         timed = (
-            "from when the arm was asked to when its last event arrived here, by range of output tokens. Answers whose client "
-            "read so slowly that the pod had to wait are left out."
+            "from when the arm was asked to when its last event arrived here, by range of output tokens. Those that AR gives "
+            "for pairs are among them: at 100 % diffusion hardly anybody else asks it. Answers whose client read so slowly "
+            "that the pod had to wait are left out."
         )
         self.answers = families.counter("answers", f"Complete answers whose time is known: {timed}", _BY_LENGTH)
         self.seconds = families.counter("answer_seconds", "Seconds of the same answers.", _BY_LENGTH)
@@ -79,13 +80,16 @@ class AnswerMetrics:
         if finish.degeneration is not None:
             self.checked.labels(*labels).inc()
             self.repeating.labels(*labels).inc(finish.degeneration.repeats)
-        seconds = tally.seconds_since(asked_at)
-        if seconds is not None:
-            self._count_time(labels, finish.completion_tokens, seconds)
+        self.count_time(model, arm, tally, asked_at=asked_at)
         if arm.kind == ArmKind.DIFFUSION:
             self._count_canvases(labels, tally)
 
-    def _count_time(self, labels: tuple[str, ...], tokens: int, seconds: float) -> None:
+    def count_time(self, model: Model, arm: RouteArm, tally: Tally, *, asked_at: float) -> None:
+        """Count how long an answer took and nothing else of it, as of AR's in a pair, which no client asked for."""
+        finish, seconds = tally.finish, tally.seconds_since(asked_at)
+        if finish is None or seconds is None:
+            return
+        labels, tokens = arm_labels(model, arm), finish.completion_tokens
         by_length = (*labels, length_range(tokens))
         self.answers.labels(*by_length).inc()
         self.seconds.labels(*by_length).inc(seconds)

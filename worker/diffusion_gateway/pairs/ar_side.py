@@ -18,6 +18,7 @@ from ..answers import Choice, Timer, refusal
 from ..event_stream import EventStream
 from ..pool import WorkerPool
 from ..reasons import Reason, WorkerError
+from ..tally import Tally
 
 # Longer than any answer that is compared takes on an idle pod; what waits longer behind live requests is given up.
 _CALL_SECONDS = 120.0
@@ -50,18 +51,26 @@ class WorkerArSide:
         pool: WorkerPool,
         targets: Callable[[], Sequence[str]],
         revision: str,
+        timed: Callable[[Tally, float], None] = lambda _tally, _asked_at: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`targets`: what is ready now, as the pool calls it."""
+        """`targets`: what is ready now, as the pool calls it. `timed` is told of each answer, and when it was asked for."""
         self._pool = pool
         self._targets = targets
         self._revision = revision
+        self._timed = timed
         self._clock = clock
 
     async def answer(self, request: GenerateRequest) -> ArAnswer:
         """Answer in the background."""
-        timer = Timer(self._clock, silence_seconds=_CALL_SECONDS, deadline=self._clock() + _CALL_SECONDS)
-        choice = Choice(stream=self._open(request), timer=timer, count=lambda _: None, broke_off=lambda _: None)
+        asked_at = self._clock()
+        timer = Timer(self._clock, silence_seconds=_CALL_SECONDS, deadline=asked_at + _CALL_SECONDS)
+        choice = Choice(
+            stream=self._open(request),
+            timer=timer,
+            count=lambda tally: self._timed(tally, asked_at),
+            broke_off=lambda _: None,
+        )
         texts: list[str] = []
         try:
             async for event in choice.events():
