@@ -103,6 +103,8 @@ class Loops:
         loops = list(self._loops.values())
         tasks = [task for loop in loops for task in (loop.task, loop.memory.task) if task]
         self._loops.clear()
+        for loop in loops:
+            loop.memory.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

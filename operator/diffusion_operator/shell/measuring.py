@@ -1,7 +1,7 @@
 """Reading metrics beside the passes: a metrics store that hangs must not keep a deleted Deployment from coming back.
 
-A pass never waits for metrics. It starts a reading when a look is due; the reading wakes the loop when it is there, and the
-next pass takes it along.
+A pass never waits for metrics. It says when they should be read next; the reading wakes the loop when it is there, and the
+next pass takes it along: a look costs one reading and one pass.
 """
 
 import asyncio
@@ -19,8 +19,6 @@ from diffusion_operator.core.rollout import Intent, Reading, Run, are_answered, 
 _READINGS_AT_ONCE = 8
 # The adapter has shorter ones of its own; this is for a mistake in it.
 _LONGEST_READING_SECONDS = 120.0
-# A loop that wakes a hair before its appointment does not sleep for that hair.
-_NEARLY_SECONDS = 0.05
 
 
 @dataclass(slots=True)
@@ -36,6 +34,7 @@ class Memory:
     runs: Mapping[str, Run] | None = None
     readings: Mapping[str, Reading] | None = None
     task: asyncio.Task[None] | None = field(default=None, repr=False)
+    timer: asyncio.TimerHandle | None = field(default=None, repr=False)
 
     def take_readings(self, state: RolloutState) -> Mapping[str, Reading] | None:
         """The readings that were made since the last pass; None when there are none, or they are of a step that is over."""
@@ -46,21 +45,20 @@ class Memory:
         """Have metrics read after so long; None: not before something happens."""
         self.look_due = float("inf") if seconds is None else clock.monotonic() + seconds
 
-    def next_look_seconds(self, state: RolloutState) -> float | None:
-        """Until metrics are due; None when nothing is observed, or they are being read and will wake the loop."""
-        is_observed = any(watched and watched.started_at for watched in (state.stable, state.canary))
-        is_reading = self.task is not None and not self.task.done()
-        if not is_observed or is_reading or math.isinf(self.look_due):
-            return None
-        return max(0.0, self.look_due - clock.monotonic())
-
     def look_soon(self) -> None:
         """Have metrics read by the next pass, whenever that was due."""
         self.look_due = float("-inf")
         self.wake()
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether metrics are being read now."""
+        return self.task is not None and not self.task.done()
+
     def close(self) -> None:
-        """End what is still being read."""
+        """End what is still being read, or would be."""
+        if self.timer:
+            self.timer.cancel()
         if self.task:
             self.task.cancel()
 
@@ -73,15 +71,26 @@ class Measuring:
         self._slots = asyncio.Semaphore(_READINGS_AT_ONCE)
         self._log = structlog.get_logger("measuring")
 
-    def start_if_due(self, memory: Memory, model: ModelKey, state: RolloutState, intent: Intent) -> None:
-        """Start a reading when one is due and something is observed."""
-        is_running = memory.task is not None and not memory.task.done()
-        is_due = memory.look_due - clock.monotonic() < _NEARLY_SECONDS
-        if is_running or not is_due or not windows(state, intent.policy, now=clock.now()):
+    def plan(self, memory: Memory, model: ModelKey, state: RolloutState, intent: Intent) -> None:
+        """Read metrics when a look is due, if anything is observed. What was planned before is forgotten."""
+        if memory.timer:
+            memory.timer.cancel()
+            memory.timer = None
+        if memory.is_reading or memory.look_due == math.inf:
             return
-        memory.task = asyncio.create_task(
-            self._read(memory, model, state, intent), name=f"metrics of {model.namespace}/{model.name}"
-        )
+        if not windows(state, intent.policy, now=clock.now()):
+            return
+
+        def start() -> None:
+            memory.task = asyncio.create_task(
+                self._read(memory, model, state, intent), name=f"metrics of {model.namespace}/{model.name}"
+            )
+
+        pause = memory.look_due - clock.monotonic()
+        if pause <= 0:
+            start()
+        else:
+            memory.timer = asyncio.get_running_loop().call_later(pause, start)
 
     async def _read(self, memory: Memory, model: ModelKey, state: RolloutState, intent: Intent) -> None:
         async with self._slots:

@@ -166,9 +166,8 @@ class Reconciler:
             memory.look_in(decision.rollout.requeue_after)
         if has_command(metadata, state):
             memory.look_in(0.0)  # it waits for what this step showed
-        self._measuring.start_if_due(memory, ModelKey(metadata.namespace, metadata.name), state, decision.intent)
-        pauses = [decision.look_again_seconds, memory.next_look_seconds(state)]
-        return min((pause for pause in pauses if pause is not None), default=None)
+        self._measuring.plan(memory, ModelKey(metadata.namespace, metadata.name), state, decision.intent)
+        return decision.look_again_seconds
 
     async def _write_status(self, metadata: ObjectMeta, before: DiffusionModelStatus, decision: Decision) -> ObjectMeta:
         if decision.status == before:
