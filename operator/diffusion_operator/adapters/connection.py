@@ -3,7 +3,8 @@
 import json
 from collections.abc import Mapping
 from typing import Any, Self
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import client, config
@@ -37,6 +38,9 @@ class Connection:
             await config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=kubeconfig, client_configuration=configuration
             )
+        # Left to aiohttp, proxies and .netrc are looked for anew, in a thread, for each request.
+        configuration.proxy = configuration.proxy or _proxy_for(configuration.host)
+        configuration.client_session_kwargs = {"trust_env": False}
         return cls(client.ApiClient(configuration))
 
     async def __aenter__(self) -> Self:
@@ -80,3 +84,9 @@ class Connection:
                 )
             parsed: dict[str, Any] = json.loads(data)
             return parsed
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for an address, if any."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
