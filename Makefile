@@ -17,7 +17,7 @@ LOCK := uv pip compile pyproject.toml --python-version 3.11 --no-emit-index-url 
 export OMP_NUM_THREADS ?= 1
 
 .NOTPARALLEL: # the tests share one machine and one cluster
-.PHONY: help setup check format generate lock test test-unit test-api test-e2e test-long bench bench-peers bench-gateway demo cluster clean-cluster images clean-cache
+.PHONY: help setup check format generate lock test test-unit test-api test-e2e test-long bench bench-peers bench-gateway bench-operator demo cluster clean-cluster images clean-cache
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -87,6 +87,10 @@ bench-peers: setup ## beside vLLM and transformers, for which it installs 6 GB (
 
 bench-gateway: setup ## the gateway beside litellm and Envoy, for which it installs 700 MB (FLAGS="--quick": does it work?)
 	$(PYTHON) -m benchmarks.gateway $(FLAGS)
+	$(PYTHON) -m benchmarks.report
+
+bench-operator: setup ## 1, 100 and 1,000 models in mid-canary on a real API server, 40 minutes (FLAGS="--quick": does it work?)
+	$(PYTHON) -m benchmarks.operator $(FLAGS)
 	$(PYTHON) -m benchmarks.report
 
 demo: setup ## one story, streamed from a DiffusionModel on a real cluster

@@ -31,6 +31,7 @@ SOURCES = {
     "same-work": Source("peers.json", "same_work", tables.same_work, "make bench-peers"),
     "real-load": Source("peers.json", "real_load", tables.real_load, "make bench-peers"),
     "gateway": Source("gateway.json", "machine", tables.gateway, "python -m benchmarks.gateway"),
+    "operator": Source("operator.json", "sizes", tables.operator, "make bench-operator"),
     **{
         name: Source(f"{name}.json", "machine", render, f"python -m benchmarks.engine {name}")
         for name, render in tables.ENGINE.items()

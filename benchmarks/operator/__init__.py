@@ -1,0 +1,1 @@
+"""The operator with a thousand models in mid-canary, on a real API server."""
