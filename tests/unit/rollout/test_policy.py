@@ -62,3 +62,8 @@ def test_looks_fit_the_length_of_a_step() -> None:
     assert Pace.of(Policy()).look_seconds == 300
     assert Pace.of(Policy(step_seconds=10)).look_seconds == 1
     assert Pace.of(Policy(step_seconds=300)).look_seconds == 3
+
+
+def test_looks_that_a_busy_machine_delays_count_with_short_steps_too():
+    assert Pace.of(Policy(step_seconds=10)).longest_gap_seconds == 20
+    assert Pace.of(Policy()).longest_gap_seconds == 1200

@@ -32,6 +32,9 @@ MIN_SAMPLES = 200
 MIN_REQUESTS = 50
 SAMPLE_PERCENT = 5.0
 
+# A look takes as long as Prometheus does, and longer on a busy machine: with short steps that alone is not nobody looking.
+_LEAST_GAP_SECONDS = 20.0
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -73,7 +76,11 @@ class Pace:
     def of(cls, policy: Policy) -> "Pace":
         """Looks that do justice to the length of a step: a hundred in it, or one in five minutes, at most one a second."""
         look = min(300.0, max(1.0, policy.step_seconds / 100))
-        return cls(look, longest_gap_seconds=4 * look, checkpoint_seconds=max(10 * look, policy.step_seconds / 24))
+        return cls(
+            look,
+            longest_gap_seconds=max(4 * look, _LEAST_GAP_SECONDS),
+            checkpoint_seconds=max(10 * look, policy.step_seconds / 24),
+        )
 
 
 @dataclass(frozen=True, slots=True)
