@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from diffusion_operator.api.crd import resource_schema
 from diffusion_operator.api.models import DiffusionModelSpec
 from diffusion_operator.core.gates import GateName
@@ -64,6 +63,6 @@ def test_looks_fit_the_length_of_a_step() -> None:
     assert Pace.of(Policy(step_seconds=300)).look_seconds == 3
 
 
-def test_looks_that_a_busy_machine_delays_count_with_short_steps_too():
+def test_looks_that_a_busy_machine_delays_count_with_short_steps_too() -> None:
     assert Pace.of(Policy(step_seconds=10)).longest_gap_seconds == 20
     assert Pace.of(Policy()).longest_gap_seconds == 1200
