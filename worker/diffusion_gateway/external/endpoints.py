@@ -106,13 +106,17 @@ class Endpoints:
         return status is not None and status.is_ready
 
     def can_score(self, model: Model, arm: RouteArm, request: GenerateRequest) -> bool:
-        """Whether an AR arm can score texts after the prompt of a request. Our own pods can; a server of others has no use for our token ids."""
+        """Whether an AR arm can score texts after the prompt of a request. Our own pods can; a server of others has no use for our token ids.
+
+        While it is not known it is tried, so that what fails is counted.
+        """
         if arm.endpoint is None:
             return True
-        status = self.status(model, arm.endpoint)
-        if status is None or request.prompt_token_ids is not None:
+        if request.prompt_token_ids is not None:
             return False
-        return ("completions" if request.messages is None else "chats") in (status.scores or ())
+        status = self.status(model, arm.endpoint)
+        able = status.scores if status else None
+        return able is None or ("completions" if request.messages is None else "chats") in able
 
     async def close(self) -> None:
         """Stop looking, and close all connections."""

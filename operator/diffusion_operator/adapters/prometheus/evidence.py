@@ -13,9 +13,7 @@ from .samples import Increase
 LENGTHS = ("1-32", "33-64", "65-128", "129-256", "257-512", "513-1024", "1025+")
 """Ranges of output tokens, as the gateways label them."""
 
-NO_AR = Unreadable(
-    "there is no AR revision of ours to compare latencies with: set spec.fallback.model, or leave latencyRatio out"
-)
+NO_AR = Unreadable("no AR revision serves that latencies could be compared with: see the condition FallbackAvailable")
 
 _Sums = dict[Family, dict[str, float]]
 """Rises of one revision by family and range of lengths, which is empty where a family has none. What is not there is 0."""
