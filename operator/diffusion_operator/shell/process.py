@@ -13,6 +13,7 @@ from diffusion_operator.adapters.gateways import HttpGateways
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
 from diffusion_operator.adapters.lease import LifeLease
 from diffusion_operator.adapters.metrics import Metrics as Measurements
+from diffusion_operator.adapters.own_writes import OwnWrites
 from diffusion_operator.adapters.prometheus.readings import PrometheusMetrics
 from diffusion_operator.adapters.sizing import KubernetesSizing
 from diffusion_operator.api import labels
@@ -60,9 +61,9 @@ async def run(
             holder=os.environ.get("HOSTNAME", "diffusion-operator"),
             watch_namespaces=settings.watch_namespaces,
         )
-        crashes = CrashLog()
+        crashes, own_writes = CrashLog(), OwnWrites()
         reconciler = Reconciler(
-            cluster=KubernetesCluster(connection),
+            cluster=KubernetesCluster(connection, own_writes=own_writes),
             gateways=gateways,
             settings=Settings(
                 worker_image=settings.worker_image, gateway_url=settings.gateway_url, sizing=settings.sizing, pace=pace
@@ -71,11 +72,11 @@ async def run(
             sizing=sizing if settings.sizing else None,
             measuring=Measuring(measurements),
             crashes=crashes,
-            earlier=await alive_before(lease),
         )
-        loops = Loops(reconciler, metrics)
+        loops = Loops(reconciler, metrics, own_writes=own_writes)
         async with HealthServer(loops=loops, metrics=metrics, port=settings.port) as health:
             await _wait_for_crd(connection)
+            reconciler.earlier = await alive_before(lease)  # not before the API server answers
             registry = kopf.OperatorRegistry()
             handlers.login(registry)
             handlers.register(registry, loops, crashes)

@@ -47,7 +47,10 @@ class Passed:
 
 
 class Reconciler:
-    """Makes passes. What must last is in the status; what a restart may lose is in each loop's memory."""
+    """Makes passes. What must last is in the status; what a restart may lose is in each loop's memory.
+
+    `earlier` is how long the process before was alive; None when that is not known.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class Reconciler:
         self._sizing = sizing
         self._measuring = measuring or Measuring(NoMetrics())
         self._crashes = crashes or CrashLog()
-        self._earlier = earlier
+        self.earlier = earlier
         self._log = structlog.get_logger("reconcile")
 
     async def run_once(self, namespace: str, name: str, *, memory: Memory, rejected: str = "") -> Passed:
@@ -137,10 +140,10 @@ class Reconciler:
 
     def _resumed(self, model: DiffusionModel) -> Mapping[str, Run]:
         """What the process before had counted when it ended."""
-        if self._earlier is None:
+        if self.earlier is None:
             return {}
         state = model.status.rollout
-        return resumed_runs(state, alive_since=self._earlier.since, alive_until=self._earlier.until)
+        return resumed_runs(state, alive_since=self.earlier.since, alive_until=self.earlier.until)
 
     async def _decide(self, model: DiffusionModel, observed: Observation) -> Decision:
         now = clock.now()
