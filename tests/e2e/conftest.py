@@ -11,6 +11,7 @@ import pytest
 
 from cluster import deploy
 from examples import demo
+from tests.e2e.fragile import Fragile
 
 MODEL = demo.MODEL
 LABEL = f"serving.diffusion-operator.dev/model={MODEL}"
@@ -30,10 +31,16 @@ class Cluster:
     def model(self, name: str = MODEL) -> dict[str, Any]:
         return self.target.get("diffusionmodel", name)
 
+    def all_pods(self, selector: str, *, namespace: str = "default") -> list[dict[str, Any]]:
+        """Pods, also those on their way out."""
+        found: list[dict[str, Any]] = self.target.get("pods", "-n", namespace, "-l", selector)["items"]
+        return found
+
     def pods(self, selector: str, *, namespace: str = "default") -> list[dict[str, Any]]:
         """Pods that are not on their way out."""
-        found = self.target.get("pods", "-n", namespace, "-l", selector)["items"]
-        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        return [
+            pod for pod in self.all_pods(selector, namespace=namespace) if "deletionTimestamp" not in pod["metadata"]
+        ]
 
     def ready_pods(self, selector: str, *, namespace: str = "default") -> list[str]:
         return [
@@ -53,6 +60,15 @@ class Cluster:
 
     def patch(self, patch: dict[str, Any], name: str = MODEL) -> None:
         self.kubectl("patch", "diffusionmodel", name, "--type=merge", "-p", json.dumps(patch))
+
+    def apply(self, manifest: dict[str, Any]) -> None:
+        self.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+
+    def upgrade(self, *values: str) -> None:
+        """Change values of the release and wait until it runs with them."""
+        settings = [word for value in values for word in ("--set", value)]
+        system, chart = deploy.NAMESPACE, str(deploy.CHART)
+        self.target.helm("upgrade", deploy.RELEASE, chart, "-n", system, "--reuse-values", "--wait", *settings)
 
     def client(self, **options: Any) -> openai.OpenAI:
         return openai.OpenAI(
@@ -95,6 +111,16 @@ def cluster() -> Iterator[Cluster]:
     found = Cluster(demo.prepare())
     eventually(found.everything_is_ready, "operator, gateways and both arms are ready")
     yield found
+
+
+@pytest.fixture(scope="session")
+def fragile(cluster: Cluster) -> Iterator[Fragile]:
+    """A second model, for tests that harm it; it serves when they begin."""
+    made = Fragile(cluster)
+    made.create()
+    eventually(made.serves, "the model that will be harmed serves")
+    yield made
+    made.delete()
 
 
 @pytest.fixture(autouse=True)
