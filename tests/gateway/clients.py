@@ -74,7 +74,7 @@ class Python:
     """https://pypi.org/project/openai"""
 
     async def call(self, url: str, kind: Kind, body: Json, *, key: str = "none", retries: int = 0) -> Outcome:
-        async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=retries, timeout=20) as client:
+        async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=retries, timeout=60) as client:
             chunks: list[Json] = []
             try:
                 match kind:

@@ -8,6 +8,8 @@ from typing import Any
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.gateway.stack import eventually
+
 
 @dataclass(frozen=True)
 class SeenSpan:
@@ -28,6 +30,10 @@ class SeenSpan:
 class Collector:
     url: str = ""
     spans: list[SeenSpan] = field(default_factory=list)
+
+    async def expect(self, count: int) -> None:
+        """Wait for so many spans: they are sent in the background, also after the gateway has ended."""
+        await eventually(lambda: len(self.spans) >= count)
 
     def by_name(self, name: str) -> SeenSpan:
         (found,) = [span for span in self.spans if span.name == name]

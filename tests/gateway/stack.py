@@ -23,8 +23,8 @@ MODELS = "/apis/serving.diffusion-operator.dev/v1alpha1/diffusionmodels"
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 
 
-async def eventually(condition: Callable[[], bool], *, seconds: float = 10.0) -> None:
-    """Wait until something is true; fails after `seconds`."""
+async def eventually(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
+    """Wait until something is true; fails after `seconds`, which a busy machine may need."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.01)
@@ -155,8 +155,8 @@ async def started(**settings: Any) -> AsyncIterator[Stack]:
     stack.gateway = Gateway(stack.settings, random_source=lambda: stack.random, sample_source=lambda: stack.sample)
     async with (
         client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{stack.api.port}")) as api,
-        httpx2.AsyncClient(base_url=stack.url, timeout=20) as stack.http,
-        AsyncOpenAI(base_url=f"{stack.url}/v1", api_key="none", max_retries=0, timeout=20) as stack.openai,
+        httpx2.AsyncClient(base_url=stack.url, timeout=60) as stack.http,
+        AsyncOpenAI(base_url=f"{stack.url}/v1", api_key="none", max_retries=0, timeout=60) as stack.openai,
     ):
         timing = Timing(watch_seconds=5, grace_seconds=1.0)
         source = TableSource(api=api, on_change=stack.gateway.use_table, timing=timing)

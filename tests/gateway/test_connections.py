@@ -116,12 +116,12 @@ async def test_the_headers_of_a_later_request_have_a_deadline_too() -> None:
 
 async def test_an_idle_connection_is_kept_longer_than_a_request_may_take() -> None:
     async with (
-        port(request_seconds=0.1, keep_alive_seconds=60) as (watched, number),
+        port(request_seconds=0.5, keep_alive_seconds=60) as (watched, number),
         connection(number) as (reader, writer),
     ):
         writer.write(REQUEST)
         await reader.readuntil(b"hello")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1.0)
         writer.write(REQUEST)
         assert b"200 OK" in await reader.readuntil(b"hello")
         assert len(watched) == 1

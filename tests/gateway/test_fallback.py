@@ -83,7 +83,7 @@ async def test_ar_takes_over_when_a_pod_is_silent_and_the_row_is_cancelled(stack
     answer = await stack.openai.chat.completions.create(**CHAT)
     assert answer.choices[0].message.content == "Hello"
     assert stack.arm_metric("fallbacks_total", diffusion, reason="timeout") == 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await diffusion.pods[0].cancelled.wait()
 
 
@@ -168,7 +168,7 @@ async def test_a_worker_that_falls_silent_in_the_middle_does_not_hang_the_client
         await stack.route(diffusion)
         response = await stack.http.post("/v1/chat/completions", json=CHAT | {"stream": True})
         assert "it sent nothing for too long" in response.text
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await diffusion.pods[0].cancelled.wait()
 
 

@@ -149,7 +149,7 @@ async def test_a_client_that_leaves_frees_the_row(stack: Stack) -> None:
         async for line in response.aiter_lines():
             assert "Once" in line
             break
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await stable.pods[0].cancelled.wait()
     await eventually(lambda: stack.arm_metric("requests_total", stable, code="499") == 1)
     assert stack.metric("requests_in_flight") == 0
@@ -161,7 +161,7 @@ async def test_a_client_that_leaves_before_the_first_event_frees_the_row_and_ask
     asking = asyncio.create_task(stack.http.post("/v1/completions", json=BODY))
     await eventually(lambda: len(stable.pods[0].requests) == 1)
     asking.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await stable.pods[0].cancelled.wait()
     await eventually(lambda: stack.metric("requests_in_flight") == 0)
     assert ar.pods[0].requests == []
@@ -179,7 +179,7 @@ async def test_a_finished_stream_is_read_to_its_natural_end(stack: Stack) -> Non
     await stack.route(stable)
     await stack.openai.completions.create(model="story", prompt="x")
     answered.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await stable.pods[0].read_to_the_end.wait()
     assert not stable.pods[0].cancelled.is_set()
 
@@ -200,7 +200,7 @@ async def test_a_client_that_does_not_read_ends_at_the_deadline_and_blocks_nobod
         stable.pods[0].script = says("quick")
         assert (await stack.http.post("/v1/completions", json=BODY)).json()["choices"][0]["text"] == "quick"
         await eventually(lambda: stack.metric("requests_in_flight") == 0)
-        await asyncio.wait_for(stable.pods[0].cancelled.wait(), 5)
+        await asyncio.wait_for(stable.pods[0].cancelled.wait(), 30)
         writer.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 
 import pytest
 import structlog
@@ -57,6 +58,7 @@ async def test_a_request_and_each_arm_that_was_asked_are_spans_of_one_trace() ->
             await stack.route(await stack.arm("stable", fails, percent=100), ar)
             response = await stack.http.post("/v1/chat/completions", json=CHAT, headers=SAMPLED)
             assert response.json()["choices"][0]["message"]["content"] == "from AR"
+        await collector.expect(3)
         request = collector.by_name("POST /v1/chat/completions")
         failed, answered = collector.by_name("ask stable"), collector.by_name("ask fallback")
     assert {span.trace_id for span in (request, failed, answered)} == {TRACE}
@@ -81,6 +83,7 @@ async def test_probes_are_not_traced_and_clients_decide_for_their_own_traces() -
             await stack.http.get("/healthz")
             await stack.http.get("/v1/models", headers={"traceparent": f"00-{TRACE}-{SPAN}-00"})
             await stack.http.get("/v1/models/nobody")
+        await collector.expect(1)
         assert [(span.name, span.attributes["http.response.status_code"]) for span in collector.spans] == [
             ("GET /v1/models/{name}", 404)
         ]
@@ -91,6 +94,7 @@ async def test_a_share_of_the_requests_is_traced() -> None:
         async with started(otlp_endpoint=collector.url, trace_sample_percent=0.0) as stack:
             await stack.http.get("/v1/models")
             await stack.http.get("/v1/models", headers=SAMPLED)
+        await collector.expect(1)
         assert [span.trace_id for span in collector.spans] == [TRACE]
 
 
@@ -114,3 +118,5 @@ async def test_a_collector_that_is_away_costs_no_request_and_no_long_goodbye(is_
     for writer in asking:
         writer.transport.abort()
     await server.wait_closed()
+    # Its connection ends with its thread; left open it would be the next test's.
+    await eventually(lambda: all(thread.name != "OtelBatchSpanRecordProcessor" for thread in threading.enumerate()))

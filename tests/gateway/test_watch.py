@@ -37,7 +37,7 @@ class Watched:
     async def sync(self) -> None:
         await eventually(lambda: self.source is not None and self.source.synced)
 
-    async def generation(self, generation: int, *, seconds: float = 10.0) -> None:
+    async def generation(self, generation: int, *, seconds: float = 60.0) -> None:
         await eventually(lambda: [m.generation for m in self.table.models.values()] == [generation], seconds=seconds)
 
     async def end(self) -> None:
@@ -138,6 +138,7 @@ async def test_bookmarks_keep_the_place_in_history_fresh(watched: Watched) -> No
     watched.api.forget_history()
     await watched.api.bookmark(MODELS)
     await watched.api.bookmark(SLICES)
+    await eventually(lambda: watched.source._slices[0]._version == str(watched.api._version))
     lists = watched.api.lists
     await watched.api.put(MODELS, model_resource(STABLE, generation=2))
     await watched.generation(2)

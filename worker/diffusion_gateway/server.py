@@ -134,7 +134,7 @@ async def run(
         await gateway.pairs.close()
         await gateway.pool.close()
         await gateway.endpoints.close()
-        gateway.tracing.close()
+        await gateway.tracing.close()
         await asyncio.gather(stopping, *parts, return_exceptions=True)
 
 

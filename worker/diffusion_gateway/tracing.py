@@ -1,5 +1,6 @@
 """Sends spans to an OpenTelemetry collector. OpenTelemetry is imported only where one is configured."""
 
+import asyncio
 import random
 import threading
 import time
@@ -35,10 +36,10 @@ class Tracing:
         if self._exporter is not None and trace.context.sampled and not trace.is_probe:
             self._exporter.send(trace.context.trace_id, spans_of(trace, ended=time.monotonic()))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Send what is left. Takes two seconds at most."""
         if self._exporter is not None:
-            self._exporter.close()
+            await asyncio.to_thread(self._exporter.close)
 
 
 class _Exporter:
