@@ -14,6 +14,7 @@ from .cluster import LiveChild, Unreadable
 from .connection import Connection
 from .errors import InvalidError, NotFoundError
 from .events import EventRecorder
+from .own_writes import OwnWrites
 from .pods import is_stuck, waiting_for
 
 _MODELS = f"/apis/{labels.API_VERSION}"
@@ -26,10 +27,11 @@ _COLLECTIONS = {
 
 
 class KubernetesCluster:
-    """The API server behind a connection."""
+    """The API server behind a connection. `own_writes` hears of statuses and children that were written."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, own_writes: OwnWrites | None = None) -> None:
         self._connection = connection
+        self._own_writes = own_writes or OwnWrites()
         self._events = EventRecorder(connection)
 
     async def read_model(self, namespace: str, name: str) -> DiffusionModel | Unreadable:
@@ -97,11 +99,12 @@ class KubernetesCluster:
             query={"fieldManager": labels.FIELD_MANAGER},
             body=body,
         )
+        self._own_writes.note(answer["metadata"])
         return ObjectMeta.model_validate(answer["metadata"])
 
     async def apply(self, child: Child) -> None:
         """Make an object what its manifest says. Fields of ours that someone else changed are taken back."""
-        await self._connection.request(
+        answer = await self._connection.request(
             "PATCH",
             f"{_collection(child.kind, child.namespace)}/{child.name}",
             what=f"apply {child.kind} {child.namespace}/{child.name}",
@@ -109,6 +112,7 @@ class KubernetesCluster:
             body=child.manifest,
             content_type="application/apply-patch+yaml",
         )
+        self._own_writes.note(answer["metadata"])
 
     async def delete(self, child: LiveChild, *, namespace: str) -> None:
         """Remove an object; fine when it is gone already."""

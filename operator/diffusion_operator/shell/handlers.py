@@ -8,6 +8,7 @@ from typing import Any
 
 import kopf
 
+from diffusion_operator.adapters.own_writes import Version, version_of
 from diffusion_operator.api import labels
 
 from .crashes import CrashLog
@@ -27,15 +28,15 @@ def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog) -
     """Wake the loops by what is watched. A pod that crashed is remembered: a minute later it may look healthy."""
 
     @kopf.on.event(labels.GROUP, labels.VERSION, labels.PLURAL, registry=registry)
-    async def model_changed(namespace: str | None, name: str | None, **_: Any) -> None:
+    async def model_changed(namespace: str | None, name: str | None, meta: kopf.Meta, **kwargs: Any) -> None:
         # Also when it was deleted: the loop finds it gone and ends.
         if namespace and name:
-            loops.wake_or_start(namespace, name)
+            loops.wake_or_start(namespace, name, version=_written(meta, kwargs["type"]))
 
-    async def child_changed(namespace: str | None, meta: kopf.Meta, **_: Any) -> None:
+    async def child_changed(namespace: str | None, meta: kopf.Meta, **kwargs: Any) -> None:
         model = meta.labels.get(labels.MODEL)
         if namespace and model:
-            loops.wake(namespace, model)
+            loops.wake(namespace, model, version=_written(meta, kwargs["type"]))
 
     @kopf.on.event(*_PODS, id="pods_changed", registry=registry)
     async def pod_changed(namespace: str | None, body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002
@@ -50,6 +51,11 @@ def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog) -
 
     for group, version, plural in _CHILDREN:
         kopf.on.event(group, version, plural, id=f"{plural}_changed", registry=registry)(child_changed)
+
+
+def _written(meta: kopf.Meta, type_: str | None) -> Version | None:
+    """The version that a change made. None for the end of an object, and for one that a new watch begins with: others may be gone."""
+    return version_of(meta) if type_ in {"ADDED", "MODIFIED"} else None
 
 
 def login(registry: kopf.OperatorRegistry) -> None:

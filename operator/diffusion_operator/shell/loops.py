@@ -9,12 +9,13 @@ import asyncio
 import math
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
 from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.errors import AdapterError, ConflictError, TransientError
+from diffusion_operator.adapters.own_writes import OwnWrites, Version
 from diffusion_operator.api.models import Phase
 
 from .measuring import Memory
@@ -40,46 +41,78 @@ Key = tuple[str, str]
 class _Loop:
     """A running loop.
 
-    `due` is when it should be heard of next, on the monotonic clock. `has_told_refusal` is true when the last pass was
+    `due` is when it should be heard of next, on the monotonic clock. `heard` are changes that were told since the pass
+    began: they wake the loop unless they turn out to be our own. `is_asked`: it passes in any case. `has_told_refusal` is true when the last pass was
     followed by another at once, for the sake of a new refusal.
     """
 
     due: float
-    wake: asyncio.Event
-    memory: Memory
+    memory: Memory = field(init=False)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: list[Version] = field(default_factory=list)
+    is_asked: bool = False
     task: asyncio.Task[None] | None = None
     phase: Phase | None = None
     rejected: str = ""
     has_told_refusal: bool = False
     failures: int = 0
 
+    def __post_init__(self) -> None:
+        self.memory = Memory(wake=self.ask)
+
+    def ask(self) -> None:
+        """Pass as soon as may be."""
+        self.is_asked = True
+        self.wake.set()
+
+    def tell(self, version: Version | None) -> None:
+        """Something was changed; None when no version tells whether it was us."""
+        if version is None:
+            self.ask()
+        else:
+            self.heard.append(version)
+            self.wake.set()
+
+    def begin(self) -> None:
+        """What was told up to now will be seen by the pass that begins."""
+        self.wake.clear()
+        self.heard.clear()
+        self.is_asked = False
+
+    async def news(self, own_writes: OwnWrites) -> None:
+        """Return when there is something that this process did not write."""
+        while True:
+            await self.wake.wait()
+            if self.is_asked or any(version not in own_writes for version in self.heard):
+                return
+            self.begin()
+
 
 class Loops:
     """All loops of the operator, by namespace and name."""
 
-    def __init__(self, reconciler: Reconciler, metrics: Metrics) -> None:
+    def __init__(self, reconciler: Reconciler, metrics: Metrics, *, own_writes: OwnWrites | None = None) -> None:
         self._reconciler = reconciler
         self._metrics = metrics
+        self._own_writes = own_writes or OwnWrites()
         self._loops: dict[Key, _Loop] = {}
         self._slots = asyncio.Semaphore(_PASSES_AT_ONCE)
         self._log = structlog.get_logger("loops")
 
-    def wake_or_start(self, namespace: str, name: str) -> None:
-        """A resource is there or was changed."""
+    def wake_or_start(self, namespace: str, name: str, *, version: Version | None = None) -> None:
+        """A resource is there or was changed. One whose `version` we wrote wakes nobody."""
         key = (namespace, name)
         loop = self._loops.get(key)
         if loop is None:
-            wake = asyncio.Event()
-            due = clock.monotonic() + _LONGEST_PASS_SECONDS
-            loop = self._loops[key] = _Loop(due=due, wake=wake, memory=Memory(wake=wake.set))
+            loop = self._loops[key] = _Loop(due=clock.monotonic() + _LONGEST_PASS_SECONDS)
             loop.task = asyncio.create_task(self._run(key, loop), name=f"loop of {namespace}/{name}")
-        loop.wake.set()
+        loop.tell(version)
 
-    def wake(self, namespace: str, name: str) -> None:
+    def wake(self, namespace: str, name: str, *, version: Version | None = None) -> None:
         """A child of a resource was changed."""
         loop = self._loops.get((namespace, name))
         if loop:
-            loop.wake.set()
+            loop.tell(version)
 
     def look_soon(self, keys: Iterable[Key]) -> None:
         """Something is the matter with these resources: their metrics are read now, not at the next appointment."""
@@ -111,7 +144,7 @@ class Loops:
 
     async def _run(self, key: Key, loop: _Loop) -> None:
         while True:
-            loop.wake.clear()
+            loop.begin()
             # Whoever waits for a slot is late by no fault of its own: those that have one are watched.
             loop.due = math.inf
             async with self._slots:
@@ -127,7 +160,7 @@ class Loops:
             loop.due = clock.monotonic() + pause
             try:
                 async with asyncio.timeout(pause):
-                    await loop.wake.wait()
+                    await loop.news(self._own_writes)
             except TimeoutError:
                 pass
 

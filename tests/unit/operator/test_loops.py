@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.errors import ConflictError, InvalidError, TransientError
+from diffusion_operator.adapters.own_writes import OwnWrites, Version
 from diffusion_operator.api.models import Phase
 from diffusion_operator.shell.loops import RESYNC_SECONDS, Loops
 from diffusion_operator.shell.measuring import Memory
@@ -65,6 +66,34 @@ async def test_a_change_is_acted_on_at_once() -> None:
     await loops.stop()
     assert len(reconciler.times) == 2
     assert reconciler.pauses() == [pytest.approx(10, abs=0.1)]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("told", [("uid", "7"), None])
+async def test_what_we_wrote_ourselves_is_no_news(told: Version | None) -> None:
+    reconciler, own_writes = Scripted(SERVING), OwnWrites()
+    loops = Loops(reconciler, Metrics(), own_writes=own_writes)
+    loops.wake_or_start("stories", "storyteller")
+    await asyncio.sleep(10)
+    own_writes.note({"uid": "uid", "resourceVersion": "7"})
+    loops.wake("stories", "storyteller", version=told)
+    await asyncio.sleep(10)
+    await loops.stop()
+    assert len(reconciler.times) == (1 if told else 2)
+
+
+@pytest.mark.looptime
+async def test_a_change_by_others_behind_one_of_ours_is_news() -> None:
+    reconciler, own_writes = Scripted(SERVING), OwnWrites()
+    loops = Loops(reconciler, Metrics(), own_writes=own_writes)
+    loops.wake_or_start("stories", "storyteller")
+    await asyncio.sleep(10)
+    own_writes.note({"uid": "uid", "resourceVersion": "7"})
+    for version in ("7", "8"):
+        loops.wake("stories", "storyteller", version=("uid", version))
+    await asyncio.sleep(10)
+    await loops.stop()
+    assert len(reconciler.times) == 2
 
 
 @pytest.mark.looptime
