@@ -1,7 +1,6 @@
 """Phase and conditions: the state as people and tools read it."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from datetime import datetime
 
 from diffusion_operator.api import conditions as reasons
@@ -9,21 +8,16 @@ from diffusion_operator.api.conditions import Reason
 from diffusion_operator.api.models import (
     Condition,
     EndpointState,
-    EndpointStatus,
     Phase,
-    RevisionStatus,
     RolloutState,
 )
 from diffusion_operator.api.rollout import Outcome, RolloutPhase
 from diffusion_operator.api.status import LONGEST_MESSAGE
 
 from .endpoints import cannot_score
-from .observation import NO_PODS, Observation
-from .revision import Wanted
-from .sized.size import Sized
+from .situation import Situation
 
 Finding = tuple[Reason, str]
-
 
 _BY_STATE = {
     EndpointState.READY: reasons.ENDPOINT_READY,
@@ -32,21 +26,6 @@ _BY_STATE = {
     EndpointState.SECRET_MISSING: reasons.SECRET_MISSING,
     EndpointState.MODEL_MISSING: reasons.ENDPOINT_MODEL_MISSING,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """All that a report is made of. `endpoints` are the AR servers that are not ours, by hash; None: no gateway spoke of it yet."""
-
-    wanted: Wanted
-    rollout: RolloutState
-    revisions: Mapping[str, RevisionStatus]
-    replicas: int
-    observation: Observation
-    lagging: tuple[str, ...]
-    not_acted_on: tuple[str, ...]
-    sized: Sized
-    endpoints: Mapping[str, EndpointStatus | None]
 
 
 def findings(situation: Situation) -> tuple[Finding, ...]:
@@ -125,11 +104,11 @@ _DEGRADED = frozenset(
 
 
 def _ready(situation: Situation) -> Finding:
-    routed = _routed(situation)
-    serving = [_named(hash_, situation) for hash_ in routed if _is_ready(hash_, situation)]
+    routed = situation.routed
+    serving = [situation.named(hash_) for hash_ in routed if situation.is_ready(hash_)]
     if serving:
         return reasons.SERVING, f"Requests are answered by {', '.join(serving)}."
-    named = ", ".join(_named(hash_, situation) for hash_ in routed)
+    named = ", ".join(situation.named(hash_) for hash_ in routed)
     return reasons.NO_READY_POD, f"No routed revision is ready: {named}." if named else "No revision was ready yet."
 
 
@@ -142,9 +121,8 @@ def _obstacle(situation: Situation) -> Finding | None:
     rollout, rejected = situation.rollout, situation.observation.rejected
     if rejected:
         return reasons.CHILD_REJECTED, rejected
-    stuck = list(_stuck(situation))
-    if stuck:
-        return reasons.PODS_NOT_STARTING, " ".join(_explained(hash_, situation) for hash_ in stuck)
+    if situation.stuck:
+        return reasons.PODS_NOT_STARTING, " ".join(situation.explained(hash_) for hash_ in situation.stuck)
     if rollout.phase is RolloutPhase.ROLLBACK_BLOCKED:
         return reasons.ROLLBACK_BLOCKED, rollout.message
     held = situation.sized.held
@@ -153,20 +131,20 @@ def _obstacle(situation: Situation) -> Finding | None:
     if _waits_for_stable(situation):
         diffusion, ar = situation.wanted.diffusion.hash, situation.wanted.ar_hash
         return reasons.WAITING_FOR_STABLE, (
-            f"{_named(diffusion, situation)} waits for AR to serve the rest. {_explained(ar, situation)}"
+            f"{situation.named(diffusion)} waits for AR to serve the rest. {situation.explained(ar)}"
         )
     return None
 
 
 def _on_the_way(situation: Situation) -> Finding:
-    rollout, held, coming = situation.rollout, situation.sized.held, _coming(situation)
-    down = [hash_ for hash_ in _routed(situation) if not _is_ready(hash_, situation)]
+    rollout, held, coming = situation.rollout, situation.sized.held, situation.coming
+    down = [hash_ for hash_ in situation.routed if not situation.is_ready(hash_)]
     if down:
-        return reasons.ARM_DOWN, " ".join(_explained(hash_, situation) for hash_ in down)
+        return reasons.ARM_DOWN, " ".join(situation.explained(hash_) for hash_ in down)
     if coming:
-        starting = [hash_ for hash_ in coming if hash_ not in _routed(situation)]
+        starting = [hash_ for hash_ in coming if hash_ not in situation.routed]
         reason = reasons.REVISION_STARTING if starting else reasons.PODS_NOT_READY
-        return reason, " ".join(_explained(hash_, situation) for hash_ in starting or coming)
+        return reason, " ".join(situation.explained(hash_) for hash_ in starting or coming)
     if held:
         return (
             reasons.INSPECTING_FIRST,
@@ -174,10 +152,10 @@ def _on_the_way(situation: Situation) -> Finding:
         )
     ar = situation.wanted.ar_hash
     if situation.wanted.endpoint and rollout.fallback_revision != ar:
-        return reasons.WAITING_FOR_ENDPOINT, _explained(ar, situation)
+        return reasons.WAITING_FOR_ENDPOINT, situation.explained(ar)
     if rollout.phase is not RolloutPhase.PROMOTED:
         return _climbing(rollout)
-    retiring = sorted(situation.revisions.keys() - _parts(situation))
+    retiring = sorted(situation.revisions.keys() - situation.parts)
     if retiring:
         waits = f" Gateways that have not confirmed: {', '.join(situation.lagging)}." if situation.lagging else ""
         return reasons.RETIRING, f"Waiting for gateways to leave {', '.join(retiring)}.{waits}"
@@ -216,7 +194,7 @@ def _metrics_available(situation: Situation) -> Finding:
     unreadable = [gate for gate in rollout.gates if gate.verdict is Outcome.ERROR]
     if unreadable:
         return reasons.METRICS_UNREADABLE, " ".join(f"{gate.gate}: {gate.message}" for gate in unreadable)
-    unjudged = " There is no gate on perplexity: the AR server cannot score." if _cannot_score(situation) else ""
+    unjudged = " There is no gate on perplexity: the AR server cannot score." if situation.cannot_score else ""
     return reasons.METRICS_READ, f"Every gate has data, or waits for more of it.{unjudged}"
 
 
@@ -226,10 +204,10 @@ def _fallback_available(situation: Situation) -> Finding:
     if ar in situation.endpoints:
         return _endpoint_available(ar, situation)
     if serving is None:
-        return reasons.FALLBACK_STARTING, _explained(ar, situation)
-    if _is_ready(serving, situation):
-        return reasons.FALLBACK_READY, f"{_named(serving, situation)} can take over."
-    return reasons.FALLBACK_NOT_READY, _explained(serving, situation)
+        return reasons.FALLBACK_STARTING, situation.explained(ar)
+    if situation.is_ready(serving):
+        return reasons.FALLBACK_READY, f"{situation.named(serving)} can take over."
+    return reasons.FALLBACK_NOT_READY, situation.explained(serving)
 
 
 def _endpoint_available(hash_: str, situation: Situation) -> Finding:
@@ -237,7 +215,7 @@ def _endpoint_available(hash_: str, situation: Situation) -> Finding:
     if status is None:
         return reasons.ENDPOINT_UNKNOWN, f"No gateway has asked endpoint {hash_} yet."
     if not status.is_ready:
-        return _BY_STATE[status.state], _explained(hash_, situation)
+        return _BY_STATE[status.state], situation.explained(hash_)
     if cannot_score(status):
         return reasons.ENDPOINT_CANNOT_SCORE, (
             f"Endpoint {hash_} can take over. It gives no log-probabilities of prompts: there are no pairs and no gate on "
@@ -247,69 +225,11 @@ def _endpoint_available(hash_: str, situation: Situation) -> Finding:
     return reasons.ENDPOINT_READY, f"Endpoint {hash_} can take over.{scored}"
 
 
-def _cannot_score(situation: Situation) -> bool:
-    ar = situation.rollout.fallback_revision or situation.wanted.ar_hash
-    return cannot_score(situation.endpoints.get(ar))
-
-
 def _spec_applied(situation: Situation) -> Finding:
     if situation.not_acted_on:
         return reasons.NOT_ACTED_ON_YET, f"Stored, not acted on yet: {', '.join(situation.not_acted_on)}."
     return reasons.APPLIED, "Every field that is set has an effect."
 
 
-def _parts(situation: Situation) -> set[str]:
-    """Hashes of all revisions that have a part to play now or soon."""
-    wanted = situation.wanted
-    return {wanted.diffusion.hash, wanted.ar_hash, *_routed(situation)}
-
-
-def _routed(situation: Situation) -> list[str]:
-    """Hashes of what requests are sent to, by share or as the fallback."""
-    rollout = situation.rollout
-    hashes = (rollout.stable_revision, rollout.canary_revision, rollout.fallback_revision)
-    return [hash_ for hash_ in hashes if hash_]
-
-
-def _coming(situation: Situation) -> list[str]:
-    """Hashes of wanted revisions that do not have all their pods yet, and may have them."""
-    wanted = [revision.hash for revision in (situation.wanted.diffusion, situation.wanted.ar) if revision]
-    return [
-        hash_
-        for hash_ in wanted
-        if hash_ not in situation.sized.held and situation.revisions[hash_].ready_pods < situation.replicas
-    ]
-
-
 def _listed(held: Collection[str]) -> str:
     return f"Revision{'s' if len(held) > 1 else ''} {', '.join(sorted(held))}"
-
-
-def _stuck(situation: Situation) -> list[str]:
-    """Revisions whose pods do not start. Also one that serves: pods that should replace its pods may be stuck as well."""
-    return sorted(hash_ for hash_ in _parts(situation) if situation.observation.pods.get(hash_, NO_PODS).stuck)
-
-
-def _is_ready(hash_: str, situation: Situation) -> bool:
-    if hash_ in situation.endpoints:
-        status = situation.endpoints[hash_]
-        return status is not None and status.is_ready
-    return situation.revisions[hash_].ready_pods > 0
-
-
-def _named(hash_: str, situation: Situation) -> str:
-    if hash_ in situation.endpoints:
-        return f"endpoint {hash_}"
-    revision = situation.revisions[hash_]
-    return f"{revision.template.kind} revision {hash_} ({revision.ready_pods} ready)"
-
-
-def _explained(hash_: str, situation: Situation) -> str:
-    if hash_ in situation.endpoints:
-        status = situation.endpoints[hash_]
-        found = f"{status.state}: {status.message}" if status else "no gateway has asked it yet"
-        return f"endpoint {hash_} is not ready: {found.rstrip('.')}."
-    revision = situation.revisions[hash_]
-    waiting = situation.observation.pods.get(hash_, NO_PODS).waiting_for
-    numbers = f"{revision.template.kind} revision {hash_} has {revision.ready_pods} of {situation.replicas} pods ready"
-    return f"{numbers}: {waiting}." if waiting else f"{numbers}."

@@ -24,6 +24,7 @@ from .rollout import Decision as RolloutDecision
 from .rollout import Intent, Pace, RolloutPhase
 from .routes import arms, next_table
 from .scale import scale
+from .situation import Situation
 from .sized.size import size
 
 # While a gateway has not confirmed the routes nothing else tells us that it did: it is asked again.
@@ -97,7 +98,7 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
     # What gateways have in force can only be told of a table that is written already.
     stay = retained(list(revisions.values()), keep=keep, routes=before.routes, observation=observation)
 
-    situation = report.Situation(
+    situation = Situation(
         wanted=asked,
         rollout=state,
         revisions={revision.hash: revision for revision in stay},
