@@ -1,6 +1,7 @@
 """`fallback.endpoint`: an AR server of others as an arm, and how its answers and failures look from here."""
 
 import asyncio
+import socket
 from typing import Any
 
 import openai
@@ -287,7 +288,7 @@ async def test_what_is_found_is_shown(stack: Stack) -> None:
     assert stack.arm_metric("ready_pods", ar) == 1
     await ar.server.kill()
     shown = await until_found(stack, state="Unreachable")
-    assert "127.0.0.1" in shown["message"]
+    assert shown["message"] == f"GET {ar.server.url}/models: no connection"
     assert stack.arm_metric("ready_pods", ar) == 0
     await ar.server.start()
     await until_found(stack, state="Ready")
@@ -309,6 +310,25 @@ async def test_why_it_is_not_ready_is_told(stack: Stack, status: int, state: str
     ar.server.models_status = status
     await stack.route(ar)
     assert says in (await until_found(stack, state=state))["message"]
+
+
+async def test_a_host_without_an_address_is_told(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    resolve = loop.getaddrinfo
+
+    async def getaddrinfo(host: Any, *args: Any, **more: Any) -> Any:
+        if host == "vllm.invalid":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return await resolve(host, *args, **more)
+
+    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+    ar = await external(stack, role="stable", percent=100)
+    route = ar.route()
+    route["endpoint"]["url"] = "http://vllm.invalid:8000/v1"
+    ar.route = lambda: route  # type: ignore[method-assign]
+    await stack.route(ar)
+    shown = await until_found(stack, state="Unreachable")
+    assert shown["message"] == "GET http://vllm.invalid:8000/v1/models: the host has no address"
 
 
 async def test_a_model_that_it_does_not_have_is_told(stack: Stack) -> None:

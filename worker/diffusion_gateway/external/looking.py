@@ -7,7 +7,7 @@ from urllib.parse import quote
 import aiohttp
 from diffusion_operator.api.models import EndpointState
 
-from .failures import broken, error_in, quoted
+from .failures import error_in, quoted
 from .http import Http
 
 _SECONDS = 5.0
@@ -29,7 +29,7 @@ async def look(http: Http) -> Found:
     except TimeoutError:
         return EndpointState.UNREACHABLE, f"GET {_url(http)} was not answered within {_SECONDS:g} s"
     except (aiohttp.ClientError, OSError) as error:
-        return EndpointState.UNREACHABLE, f"GET {_url(http)}: {broken(error).message}"
+        return EndpointState.UNREACHABLE, f"GET {_url(http)}: {_told(error)}"
 
 
 async def _ask(http: Http) -> Found:
@@ -56,6 +56,18 @@ async def _knows(http: Http) -> bool:
     """Some servers answer to more names than they list."""
     async with http.get(f"models/{quote(http.model, safe='/')}") as response:
         return response.status == 200
+
+
+def _told(error: aiohttp.ClientError | OSError) -> str:
+    """Without addresses and numbers that differ from one look to the next: each change is written into the resource."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "the host has no address"
+        case aiohttp.ClientSSLError():
+            return f"the certificate is not accepted ({type(error).__name__})"
+        case aiohttp.ClientConnectorError():
+            return "no connection"
+    return f"the connection broke ({type(error).__name__})"
 
 
 def _names(body: bytes) -> list[str] | None:
