@@ -22,12 +22,15 @@ class Watched:
     def __init__(self) -> None:
         self.api = FakeApi()
         self.table = Table()
+        self.tables = 0
+        """How many were built."""
         self.source: TableSource | None = None
         self._client: client.ApiClient | None = None
         self._task: asyncio.Task[None] | None = None
 
     def use(self, table: Table) -> None:
         self.table = table
+        self.tables += 1
 
     async def begin(self, *namespaces: str, **timing: Any) -> None:
         self._client = client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{self.api.port}"))
@@ -68,6 +71,29 @@ async def test_what_was_there_before_and_what_comes_later_is_seen(watched: Watch
     await eventually(lambda: len(watched.table.all_targets()) == 2)
     await watched.api.delete(MODELS, "default", "story")
     await eventually(lambda: watched.table.models == {})
+
+
+async def test_what_the_operator_writes_for_others_makes_no_new_table(watched: Watched) -> None:
+    await watched.api.put(MODELS, model_resource(STABLE, generation=1))
+    await watched.begin()
+    await eventually(lambda: watched.api.watches == 2)
+    tables = watched.tables
+    looked_at = model_resource(STABLE, generation=1)
+    looked_at["status"]["rollout"] = {"observedSeconds": 5}
+    await watched.api.put(MODELS, looked_at)
+    await eventually(lambda: watched.source._models[0]._version == str(watched.api._version))
+    await asyncio.sleep(0)
+    assert watched.tables == tables
+
+
+async def test_events_that_come_together_make_one_table(watched: Watched) -> None:
+    await watched.begin()
+    await eventually(lambda: watched.api.watches == 2)
+    tables = watched.tables
+    names = [f"model-{number}" for number in range(50)]
+    await asyncio.gather(*(watched.api.put(MODELS, model_resource(STABLE, name=name)) for name in names))
+    await eventually(lambda: len(watched.table.models) == len(names))
+    assert watched.tables < tables + len(names)
 
 
 async def test_it_is_not_synced_before_both_lists_succeeded(watched: Watched) -> None:

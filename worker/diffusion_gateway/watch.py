@@ -172,11 +172,13 @@ class Watcher(Generic[T]):
     def _apply(self, kind: str, item: dict[str, Any]) -> None:
         if kind == "BOOKMARK":
             return
-        value = None if kind == "DELETED" else self._read(item)
+        key, value = _key(item), None if kind == "DELETED" else self._read(item)
+        if value == self._objects.get(key):
+            return  # the operator writes much into a status that is nothing to us
         if value is None:
-            self._objects.pop(_key(item), None)
+            del self._objects[key]
         else:
-            self._objects[_key(item)] = value
+            self._objects[key] = value
         self._changed()
 
     @contextlib.asynccontextmanager
