@@ -14,7 +14,9 @@ from cluster.locks import exclusive
 from cluster.progress import Step
 
 NODE_PORT = 30090
-"""Where it answers on the node's address; in the cluster it is `http://prometheus.monitoring:9090`."""
+"""Where it answers on the node's address."""
+URL = "http://prometheus.monitoring:9090"
+"""Where it answers in the cluster: the chart's value `prometheus.url`."""
 
 # Debian's package will not do: it is built without the discovery of Kubernetes' pods.
 _MODULE = "github.com/prometheus/prometheus"
