@@ -112,14 +112,11 @@ class Release:
         return str(stored["metadata"]["uid"])
 
     def canary_serves(self) -> bool:
-        """Whether the operator has said that the revision of the example's present spec has its share."""
+        """Whether the revision of the example's present spec has its share."""
         stored = self.custom.get_namespaced_custom_object(*_MODELS, "storyteller")
-        return any(
-            condition["type"] == "Progressing"
-            and condition["reason"] == "CanaryServing"
-            and condition["observedGeneration"] == stored["metadata"]["generation"]
-            for condition in stored.get("status", {}).get("conditions", [])
-        )
+        status = stored.get("status", {})
+        is_seen = status.get("observedGeneration") == stored["metadata"]["generation"]
+        return is_seen and any(arm["role"] == "canary" for arm in status["routes"]["arms"])
 
     def patch_model(self, patch: dict[str, Any]) -> None:
         """Merge a patch into the example."""
