@@ -7,10 +7,10 @@ takes a partial answer for a whole one. All of that is mended here, where it say
 import io
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 import requests
 import urllib3
@@ -49,12 +49,12 @@ class Session(requests.Session):
     ) -> requests.Response:
         """Ask; `params` go into the body, where nothing on the way has a limit for their length."""
         deadline = self._clock() + self._timeout
-        sent = {"Accept": "application/json"}
+        sent = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
         if self._token_file:
             sent["Authorization"] = f"Bearer {_token(self._token_file)}"
         try:
             response = super().request(
-                method, url, data=params, headers=sent, timeout=self._timeout, allow_redirects=False, stream=True
+                method, url, data=_form(params), headers=sent, timeout=self._timeout, allow_redirects=False, stream=True
             )
             with response:
                 return self._read(response, deadline)
@@ -127,6 +127,19 @@ class Answer(requests.Response):
                 f"{self.url} says that its answer may be incomplete: {'; '.join(map(str, found['warnings']))[:500]}",
             )
         return found
+
+
+# urllib quotes character by character, which takes longer for a window's query than all else that asking costs.
+_QUOTED = {code: quote_plus(chr(code)) for code in range(128)}
+
+
+def _form(params: Mapping[str, str]) -> str:
+    """Fields as a form has them."""
+    return "&".join(f"{name}={_quoted(text)}" for name, text in params.items())
+
+
+def _quoted(text: str) -> str:
+    return text.translate(_QUOTED) if text.isascii() else quote_plus(text)
 
 
 def _token(file: Path) -> str:
