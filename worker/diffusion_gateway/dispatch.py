@@ -128,6 +128,7 @@ class Dispatcher:
         reason = shortcoming(
             answer.rows,
             refuses_unconverged=question.model.refuses_unconverged and not question.sets_cap_of_steps,
+            has_stop_strings=bool(question.requests[0].stop),
         )
         if reason is not None:
             self._metrics.arms.count_failure(question.model, answer.arm, reason)

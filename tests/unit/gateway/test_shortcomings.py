@@ -28,8 +28,8 @@ def row(*converged: bool, text: str = "x", finished: bool = True, repeats: bool 
     return tally
 
 
-def of(*rows: Tally, refuses_unconverged: bool = True) -> Reason | None:
-    return shortcoming(rows, refuses_unconverged=refuses_unconverged)
+def of(*rows: Tally, refuses_unconverged: bool = True, has_stop_strings: bool = False) -> Reason | None:
+    return shortcoming(rows, refuses_unconverged=refuses_unconverged, has_stop_strings=has_stop_strings)
 
 
 def verdicts(*cases: Sequence[bool]) -> list[Reason | None]:
@@ -45,6 +45,11 @@ def test_an_answer_without_text_is_empty() -> None:
     assert of(row()) == Reason.EMPTY
     assert of(row(True, text="")) == Reason.EMPTY
     assert of(row(True), row(True, text="")) == Reason.EMPTY
+
+
+def test_an_answer_that_a_stop_string_ended_at_once_is_what_was_asked_for() -> None:
+    assert of(row(True, text=""), has_stop_strings=True) is None
+    assert of(row(), has_stop_strings=True) == Reason.EMPTY  # no token: the model said nothing by itself
 
 
 def test_nothing_is_empty_before_its_end() -> None:
