@@ -61,12 +61,12 @@ def _measure(options: argparse.Namespace, proxies: Mapping[str, Proxy], roots: l
     guard = LoadGuard(force=options.force)
     runs = 1 if options.quick else options.runs
     requests = 200 if options.quick else options.requests
-    actions: dict[str, Callable[[str], Streamed]] = {
+    actions: dict[str, Callable[[str, str], Streamed]] = {
         "at_rate": partial(client.at_rate, requests=requests, rate=options.rate),
         "closed_loop": partial(client.closed_loop, requests=requests, concurrency=options.concurrency),
     }
     for proxy in proxies.values():
-        client.closed_loop(proxy.url, requests=_WARM_UP, concurrency=4)
+        client.closed_loop(proxy.url, proxy.model, requests=_WARM_UP, concurrency=4)
     found: dict[str, dict[str, list[Measured[Streamed]]]] = {part: {name: [] for name in proxies} for part in actions}
     for part, action in actions.items():
         for name in interleaved(list(proxies), runs=runs):
@@ -76,9 +76,9 @@ def _measure(options: argparse.Namespace, proxies: Mapping[str, Proxy], roots: l
     return _content(options, found)
 
 
-def _counted(proxy: Proxy, action: Callable[[str], Streamed]) -> Streamed:
+def _counted(proxy: Proxy, action: Callable[[str, str], Streamed]) -> Streamed:
     before = proxy.cpu_seconds()
-    streamed = action(proxy.url)
+    streamed = action(proxy.url, proxy.model)
     return streamed.model_copy(update={"proxy_cpu_seconds": proxy.cpu_seconds() - before})
 
 

@@ -12,7 +12,6 @@ from benchmarks.gateway import pace
 from benchmarks.measure import percentile
 
 _BODY = {
-    "model": pace.MODEL,
     "messages": [{"role": "user", "content": "Tell me a story about a fox and a river, please. " * 4}],
     "max_tokens": pace.BLOCKS * pace.TOKENS,
     "stream": True,
@@ -36,17 +35,17 @@ class Streamed(BaseModel):
         return f"{self.requests / self.seconds:.0f} requests/s, first text p50 {1000 * self.first_text_p50:.2f} ms"
 
 
-def at_rate(url: str, *, requests: int, rate: float) -> Streamed:
+def at_rate(url: str, model: str, *, requests: int, rate: float) -> Streamed:
     """One request each 1/`rate` seconds, whatever has become of those before it. BenchmarkError when one fails."""
-    return asyncio.run(_run(url, requests=requests, rate=rate, concurrency=None))
+    return asyncio.run(_run(url, model, requests=requests, rate=rate, concurrency=None))
 
 
-def closed_loop(url: str, *, requests: int, concurrency: int) -> Streamed:
+def closed_loop(url: str, model: str, *, requests: int, concurrency: int) -> Streamed:
     """`concurrency` requests at a time, as fast as they are answered."""
-    return asyncio.run(_run(url, requests=requests, rate=None, concurrency=concurrency))
+    return asyncio.run(_run(url, model, requests=requests, rate=None, concurrency=concurrency))
 
 
-async def _run(url: str, *, requests: int, rate: float | None, concurrency: int | None) -> Streamed:
+async def _run(url: str, model: str, *, requests: int, rate: float | None, concurrency: int | None) -> Streamed:
     room = asyncio.Semaphore(concurrency or requests)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=60)) as session:
@@ -57,7 +56,7 @@ async def _run(url: str, *, requests: int, rate: float | None, concurrency: int 
             if due is not None:
                 await asyncio.sleep(max(0.0, due - time.perf_counter()))
             async with room:
-                return await _first_text(session, url, since=due or time.perf_counter())
+                return await _first_text(session, url, model, since=due or time.perf_counter())
 
         try:
             firsts = await asyncio.gather(*(one(number) for number in range(requests)))
@@ -72,9 +71,9 @@ async def _run(url: str, *, requests: int, rate: float | None, concurrency: int 
     )
 
 
-async def _first_text(session: aiohttp.ClientSession, url: str, *, since: float) -> float:
+async def _first_text(session: aiohttp.ClientSession, url: str, model: str, *, since: float) -> float:
     first, text = None, []
-    async with session.post(f"{url}/v1/chat/completions", json=_BODY, headers=_HEADERS) as response:
+    async with session.post(f"{url}/v1/chat/completions", json={**_BODY, "model": model}, headers=_HEADERS) as response:
         if response.status != 200:
             raise BenchmarkError(f"{url} answered {response.status}: {(await response.text())[:500]}")
         async for line in response.content:

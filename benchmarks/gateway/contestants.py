@@ -5,7 +5,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 
@@ -28,6 +28,7 @@ class Proxy:
 
     url: str
     process: Pinned | None
+    model: str = pace.MODEL
 
     def cpu_seconds(self) -> float:
         """Of its whole process tree, since its start."""
@@ -52,6 +53,8 @@ def started() -> Iterator[tuple[Mapping[str, Proxy], list[int]]]:
             processes.append(process)
             process.wait_until(lambda: _listens(port), what="open port", seconds=_START_SECONDS)  # noqa: B023 - called at once
             proxies[name] = Proxy(f"http://127.0.0.1:{port}", process)
+        # The same gateway, asked for a model of which a share of the answers is compared with AR's.
+        proxies["ours_scoring"] = replace(proxies["ours"], model=pace.SCORED_MODEL)
         yield proxies, [process.pid for process in processes]
     finally:
         for process in reversed(processes):

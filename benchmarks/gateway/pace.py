@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 MODEL = "story"
+SCORED_MODEL = "story-scored"  # of its diffusion answers, so many in a hundred are compared with AR
+SCORED_PERCENT = 5
 TEXT = "once upon a time there was a small fox who lived by the river. "
 BLOCKS = 8
 FIRST_SECONDS = 0.010  # to the first block

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from aiohttp import web
-from diffusion_worker.wire import BlockEvent, FinishEvent, GenerateRequest
+from diffusion_worker.wire import BlockEvent, FinishEvent, GenerateRequest, ScoreEvent, ScoreRequest
 
 from benchmarks.gateway import pace
 from tests.gateway.fake_api import FakeApi
@@ -18,7 +18,13 @@ from tests.gateway.fake_triton import FakeTriton
 from tests.gateway.stack import MODELS, SLICES, Arm, model_resource, slice_resource
 
 
-async def _events(request: GenerateRequest, _: Any) -> AsyncIterator[BlockEvent | FinishEvent]:
+async def _events(
+    request: GenerateRequest | ScoreRequest, _: Any
+) -> AsyncIterator[BlockEvent | FinishEvent | ScoreEvent]:
+    if isinstance(request, ScoreRequest):
+        text = request.completion or ""
+        yield ScoreEvent(nll=float(len(text)), tokens=max(1, len(text) // 4), text_bytes=len(text), prompt_tokens=16)
+        return
     index = 0
     async for text in pace.blocks():
         yield BlockEvent(index=index, text=text, tokens=pace.TOKENS, steps=8)
@@ -67,8 +73,12 @@ async def _main() -> None:
     await pod.start("127.0.0.1")
     await api.start()
     arm = Arm("stable", "diffusion", "stub0001", percent=100, port=pod.port, pods=[pod])
+    ar = Arm("fallback", "ar", "stub0002", percent=0, port=pod.port, pods=[pod])
     await api.put(MODELS, model_resource(arm, name=pace.MODEL))
-    await api.put(SLICES, slice_resource(arm.service, "127.0.0.1"))
+    scoring = {"samplePercent": pace.SCORED_PERCENT}
+    await api.put(MODELS, model_resource(arm, ar, name=pace.SCORED_MODEL, scoring=scoring))
+    for each in (arm, ar):
+        await api.put(SLICES, slice_resource(each.service, "127.0.0.1"))
     sys.stdout.write(json.dumps({"http": await _http(), "api": api.port}) + "\n")
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.read)
