@@ -69,7 +69,8 @@ class CrashLog:
             pod.ends = {run: end for run, end in pod.ends.items() if now - end.at < _REMEMBERED}
             ends = list(pod.ends.values())
             begun = since.get(pod.revision)
-            recent[pod.revision] += [end for end in ends if begun is None or end.at >= begun]
+            # One that lies ahead was written by a clock that was wrong.
+            recent[pod.revision] += [end for end in ends if begun is None or begun > now or end.at >= begun]
             if pod.is_gone and not ends:
                 del pods[uid]
         return {

@@ -83,12 +83,15 @@ def test_a_pod_that_never_gets_ready_is_no_crash_while_it_waits() -> None:
     assert crashes(pod(), pod(now=waits, last=ended()), pod(restarts=1), pod(restarts=1, now=waits, last=ended())) == {}
 
 
-def test_what_happened_before_a_revision_got_its_weight_does_not_count() -> None:
+@pytest.mark.parametrize(
+    ("started", "count"), [(-90, 2), (-30, 1), (3600, 2)], ids=["before", "between", "by a wrong clock"]
+)
+def test_what_happened_before_a_revision_got_its_weight_does_not_count(started: float, count: int) -> None:
     log = CrashLog()
     log.note("stories", pod(uid="1", restarts=1, ready=True, last=ended(ago=60)))
     log.note("stories", pod(uid="2", restarts=1, ready=True, last=ended(ago=10)))
-    started = {"new": NOW - timedelta(seconds=30), "old": NOW}
-    assert log.of("stories", "storyteller", since=started) == {"new": Crashes(1)}
+    since = {"new": NOW + timedelta(seconds=started), "old": NOW}
+    assert log.of("stories", "storyteller", since=since) == {"new": Crashes(count)}
 
 
 def test_what_happened_before_the_operator_started_is_known_from_the_last_end() -> None:
