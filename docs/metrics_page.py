@@ -16,6 +16,7 @@ from diffusion_gateway.pairs.drops import Drop
 from diffusion_gateway.reasons import Reason
 from diffusion_operator.adapters.prometheus.telemetry import Telemetry
 from diffusion_operator.shell.metrics import Metrics as OperatorMetrics
+from diffusion_operator.shell.rollout_metrics import RolloutMetrics
 from diffusion_worker.config import EngineConfig, EngineKind
 from diffusion_worker.triton.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
@@ -69,16 +70,14 @@ class _Family:
 def of_registry(registry: CollectorRegistry) -> list[Row]:
     """The families that we made in a registry, in that order."""
     # There is no public way to the names of labels before the first sample.
-    collectors = [each for each in registry._collector_to_names if isinstance(each, MetricWrapperBase)]
-    return [
-        Row(
-            f"{each._name}_total" if each._type == "counter" else each._name,
-            each._type,
-            tuple(each._labelnames),
-            each._documentation,
-        )
-        for each in collectors
-    ]
+    rows = []
+    for each in registry._collector_to_names:
+        if isinstance(each, MetricWrapperBase):
+            name = f"{each._name}_total" if each._type == "counter" else each._name
+            rows.append(Row(name, each._type, tuple(each._labelnames), each._documentation))
+        elif isinstance(each, RolloutMetrics):
+            rows += [Row(one.name, one.type, tuple(one._labelnames), one.documentation) for one in each.describe()]
+    return rows
 
 
 def of_worker() -> list[Row]:

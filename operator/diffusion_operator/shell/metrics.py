@@ -2,16 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client import Counter as CounterMetric
 
-from diffusion_operator.api.models import Phase, RolloutState
-from diffusion_operator.api.rollout import GateName, Outcome, RolloutPhase
-from diffusion_operator.core.gates import GateLimits
+from diffusion_operator.api.models import Phase
 
-_MODEL = ["model_namespace", "model"]  # Prometheus would rename `namespace`
+from .rollout_metrics import RolloutMetrics
 
 
 class Metrics:
@@ -43,74 +40,8 @@ class Metrics:
             "Resources whose loop has not ticked for too long. Liveness fails while there are any.",
             registry=self.registry,
         )
-
-        self.rollout_phase = Gauge(
-            "diffusion_operator_rollout_phase",
-            "1 for the phase of each rollout.",
-            [*_MODEL, "phase"],
-            registry=self.registry,
-        )
-        self.rollout_percent = Gauge(
-            "diffusion_operator_rollout_percent", "Weight of the canary, 0 to 100.", _MODEL, registry=self.registry
-        )
-        self.diffusion_percent = Gauge(
-            "diffusion_operator_diffusion_percent", "Weight of diffusion, 0 to 100.", _MODEL, registry=self.registry
-        )
-        self.rollout_held = Gauge(
-            "diffusion_operator_rollout_held_seconds",
-            "For how long the step has no verdict that moves it; 0 when it is not held.",
-            _MODEL,
-            registry=self.registry,
-        )
-        self.gate_verdict = Gauge(
-            "diffusion_operator_gate_verdict",
-            "1 for what each gate says: Pass, Fail, Inconclusive or Error.",
-            [*_MODEL, "gate", "verdict"],
-            registry=self.registry,
-        )
-        self.metrics_unreadable = Gauge(
-            "diffusion_operator_metrics_unreadable",
-            "1 where a gate has no data: no time counts and no weight moves by itself.",
-            _MODEL,
-            registry=self.registry,
-        )
-        self.first_token_limit = Gauge(
-            "diffusion_operator_first_token_limit_seconds",
-            "The limit of the gate on time to first token, for its 95th percentile.",
-            _MODEL,
-            registry=self.registry,
-        )
-
-    def show(self, namespace: str, name: str, state: RolloutState, *, limits: GateLimits, now: datetime) -> None:
-        """Set what is told of one rollout. `limits` are those in force, empty while there is nothing to roll out."""
-        if first_token := limits.get(GateName.TIME_TO_FIRST_TOKEN):
-            self.first_token_limit.labels(namespace, name).set(first_token.highest)
-        for phase in RolloutPhase:
-            self.rollout_phase.labels(namespace, name, phase.value).set(state.phase is phase)
-        self.rollout_percent.labels(namespace, name).set(state.canary_percent)
-        self.diffusion_percent.labels(namespace, name).set(state.diffusion_percent)
-        held = (now - state.held_since).total_seconds() if state.held_since else 0.0
-        self.rollout_held.labels(namespace, name).set(max(0.0, held))
-        is_observed = state.stable is not None or state.canary is not None
-        verdicts = {gate.gate: gate.verdict for gate in state.gates} if is_observed else {}
-        for gate in GateName:
-            for outcome in Outcome:
-                self.gate_verdict.labels(namespace, name, gate.value, outcome.value).set(verdicts.get(gate) is outcome)
-        self.metrics_unreadable.labels(namespace, name).set(Outcome.ERROR in verdicts.values())
-
-    def forget(self, namespace: str, name: str) -> None:
-        """A resource is gone, and so are its series."""
-        by_model = {"model_namespace": namespace, "model": name}
-        for gauge in (
-            self.rollout_phase,
-            self.rollout_percent,
-            self.diffusion_percent,
-            self.rollout_held,
-            self.gate_verdict,
-            self.metrics_unreadable,
-            self.first_token_limit,
-        ):
-            gauge.remove_by_labels(by_model)
+        self.rollouts = RolloutMetrics()
+        self.registry.register(self.rollouts)
 
     def count_models(self, phases: Iterable[Phase | None]) -> None:
         """Set the number of resources in each phase."""

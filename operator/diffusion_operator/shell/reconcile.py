@@ -84,7 +84,7 @@ class Reconciler:
             model = await self._cluster.read_model(namespace, name)
         except NotFoundError:
             self._crashes.forget(namespace, name)
-            self._metrics.forget(namespace, name)
+            self._metrics.rollouts.forget(namespace, name)
             return Passed(phase=None)
         if isinstance(model, Unreadable):
             decision = refuse(model.resource, model.message, now=clock.now())
@@ -161,7 +161,7 @@ class Reconciler:
         """Remember what the rollout decided, have metrics read when they are due, and say when to pass again."""
         metadata, state = model.metadata, model.status.rollout
         limits = decision.intent.policy.gates if decision.intent else {}
-        self._metrics.show(metadata.namespace, metadata.name, state, limits=limits, now=clock.now())
+        self._metrics.rollouts.show(metadata.namespace, metadata.name, state, limits=limits)
         if decision.rollout is None or decision.intent is None:
             return decision.look_again_seconds
         memory.runs = decision.rollout.runs
