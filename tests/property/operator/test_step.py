@@ -11,6 +11,7 @@ from diffusion_operator.api.models import (
     endpoint_hash,
 )
 from diffusion_operator.core.children import children
+from diffusion_operator.core.gates import Crashes
 from diffusion_operator.core.observation import Observation, ObservedGateway, ObservedPods
 from diffusion_operator.core.step import Decision
 from hypothesis import settings
@@ -39,6 +40,7 @@ class World(RuleBasedStateMachine):
         self.in_force: list[Routes] = []
         self.reachable: list[bool] = []
         self.decision: Decision | None = None
+        self.crashes: dict[str, Crashes] = {}
 
     @initialize(gateways=st.integers(0, 2))
     def start(self, gateways: int) -> None:
@@ -85,6 +87,11 @@ class World(RuleBasedStateMachine):
         revision = data.draw(st.sampled_from(sorted(self.objects)))
         self.ready[revision] = pods
 
+    @precondition(lambda self: self.objects)
+    @rule(data=st.data(), times=st.integers(0, 2))
+    def pods_crash(self, data: st.DataObject, times: int) -> None:
+        self.crashes = {data.draw(st.sampled_from(sorted(self.objects))): Crashes(times)}
+
     @precondition(lambda self: self.in_force)
     @rule(data=st.data())
     def a_gateway_follows(self, data: st.DataObject) -> None:
@@ -121,6 +128,7 @@ class World(RuleBasedStateMachine):
         return Observation(
             pods={revision: ObservedPods(ready=pods) for revision, pods in self.ready.items()},
             children=frozenset(self.objects),
+            crashes=self.crashes,
             gateways=tuple(
                 ObservedGateway(
                     name=str(index),
@@ -170,6 +178,7 @@ class World(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Left alone, with healthy pods and gateways, it comes to rest with what spec asks for and nothing else."""
         self.reachable = [True] * len(self.in_force)
+        self.crashes = {}
         self.outside = dict.fromkeys(SERVERS, EndpointState.READY)
         for _ in range(4):
             self.the_operator_looks()
