@@ -21,6 +21,7 @@ class FakeOpenAI:
         """Answers streamed completions and chats."""
         self.model = "twin"
         self.models_status = 200
+        self.max_model_len: int | None = None
         self.keys: set[str] | None = None
         """None: everyone may ask."""
         self.scores: set[str] = {"chats", "completions"}
@@ -68,7 +69,9 @@ class FakeOpenAI:
         self.looks += 1
         if self.models_status != 200:
             return error(self.models_status, "no")
-        return self._refusal(request) or web.json_response({"object": "list", "data": [{"id": self.model}]})
+        return self._refusal(request) or web.json_response(
+            {"object": "list", "data": [{"id": self.model, "max_model_len": self.max_model_len}]}
+        )
 
     async def _post(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

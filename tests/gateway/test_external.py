@@ -138,6 +138,16 @@ async def test_what_the_client_left_open_has_our_defaults_and_not_the_servers(st
     assert sent["seed"] == answer["usage"]["seed"]
 
 
+async def test_a_completion_of_any_length_may_be_as_long_as_the_server_can(stack: Stack) -> None:
+    ar = await external(stack, role="stable", percent=100)
+    ar.server.max_model_len = 100
+    await stack.route(ar)
+    await until_found(stack, state="Ready")
+    await stack.http.post("/v1/completions", json=PROMPT)  # of two tokens
+    await stack.http.post("/v1/chat/completions", json=CHAT)
+    assert [body["max_tokens"] for body in ar.server.requests] == [98, None]
+
+
 async def test_each_choice_is_a_request_of_its_own(stack: Stack) -> None:
     ar = await alone(stack)
     answer = await stack.openai.chat.completions.create(**CHAT, n=3, seed=5)

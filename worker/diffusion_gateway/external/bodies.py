@@ -29,7 +29,7 @@ def call_of(request: GenerateRequest, *, model: str) -> Call:
         "model": model,
         "stream": True,
         "stream_options": {"include_usage": True},
-        # null, and not absent, which means 16 tokens to most servers where the prompt is no chat.
+        # null, and not absent: some servers take only the latter for 16 tokens.
         "max_tokens": request.max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,

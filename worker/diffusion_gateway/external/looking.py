@@ -44,6 +44,7 @@ async def _ask(http: Http) -> Found:
         hint = "; url must include what comes before /models, often /v1" if status == 404 else ""
         return EndpointState.UNREACHABLE, f"GET {_url(http)}: {status}, {quoted(error_in(body), b'')}{hint}"
     names = _names(body)
+    http.prompt_lengths.longest = _longest(body, model=http.model)
     if names is None:
         return EndpointState.UNREACHABLE, f"GET {_url(http)} is answered with something else than a list of models"
     if http.model in names or await _knows(http):
@@ -75,6 +76,15 @@ def _names(body: bytes) -> list[str] | None:
         return [str(model["id"]) for model in json.loads(body)["data"]]
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _longest(body: bytes, *, model: str) -> int | None:
+    """As vLLM lists it; None where a server does not."""
+    try:
+        found = {card["id"]: card.get("max_model_len") for card in json.loads(body)["data"]}.get(model)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return found if isinstance(found, int) else None
 
 
 def _url(http: Http) -> str:

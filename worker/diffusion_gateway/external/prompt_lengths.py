@@ -13,6 +13,8 @@ class PromptLengths:
 
     def __init__(self) -> None:
         self._tokens: OrderedDict[bytes, int] = OrderedDict()
+        self.longest: int | None = None
+        """Prompt and output together, as the server lists it (`max_model_len`). None: it does not."""
 
     def learn(self, request: GenerateRequest, tokens: int) -> None:
         """The server said it. 0: it did not."""
@@ -21,7 +23,7 @@ class PromptLengths:
             while len(self._tokens) > _REMEMBERED:
                 self._tokens.popitem(last=False)
 
-    def of(self, request: ScoreRequest) -> int | None:
+    def of(self, request: GenerateRequest | ScoreRequest) -> int | None:
         """None: not known."""
         return self._tokens.get(_digest(request))
 

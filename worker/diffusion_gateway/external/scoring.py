@@ -93,16 +93,21 @@ async def score(http: Http, request: ScoreRequest, *, headers: Mapping[str, str]
         whole = {"prompt": f"{request.prompt}{text}", "echo": True, "logprobs": 1}
     scored = await _ask(http, path, whole, headers=headers)
     logprobs = _of_prompt(scored)
-    prompt_tokens = http.prompt_lengths.of(request)
-    if prompt_tokens is None:
-        prompt_tokens = (await _ask(http, path, prompt, headers=headers)).usage.prompt_tokens
-    own = logprobs[prompt_tokens:]
+    before = http.prompt_lengths.of(request)
+    if before is None:
+        before = (await _ask(http, path, prompt, headers=headers)).usage.prompt_tokens
+    own = logprobs[before:]
     if not own:
         raise ApiError(400, "The text has no tokens of its own.", code="invalid_value")
     nll = -sum(value for value in own if value is not None)
     if None in own:
         raise CannotScoreError("the server gives no log-probability of some tokens")
-    return ScoreEvent(nll=nll, tokens=len(own), text_bytes=len(text.encode()), prompt_tokens=prompt_tokens)
+    return ScoreEvent(nll=nll, tokens=len(own), text_bytes=len(text.encode()), prompt_tokens=before)
+
+
+async def prompt_tokens(http: Http, prompt: str | list[int], *, headers: Mapping[str, str]) -> int:
+    """How many tokens a prompt has that is no chat. Raises as `score` does."""
+    return (await _ask(http, COMPLETION, {"prompt": prompt}, headers=headers)).usage.prompt_tokens
 
 
 async def scored_prompts(http: Http) -> list[Prompts]:

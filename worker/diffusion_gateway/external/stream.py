@@ -16,7 +16,7 @@ from .bodies import call_of
 from .chunks import Answer, Chunk
 from .failures import broken, failed, failed_in_stream
 from .http import Http
-from .scoring import score
+from .scoring import prompt_tokens, score
 from .sse import ServerSentEvents, TooLongError
 
 _DONE = b"[DONE]"
@@ -64,7 +64,7 @@ class ExternalStream(EventStream):
 async def _answer(
     http: Http, request: GenerateRequest, *, headers: Mapping[str, str]
 ) -> AsyncGenerator[Event | WorkerError]:
-    call = call_of(request, model=http.model)
+    call = call_of(await _with_limit(http, request, headers=headers), model=http.model)
     async with http.post(call.path, call.body, headers=headers) as response:
         if response.status != 200:
             http.note_status(response.status)
@@ -97,6 +97,18 @@ async def _answer(
         http.prompt_lengths.learn(request, end.prompt_tokens)
         yield end
         await _read_tail(response)
+
+
+async def _with_limit(http: Http, request: GenerateRequest, *, headers: Mapping[str, str]) -> GenerateRequest:
+    """Up to the server's limit, where the client leaves open how long a completion may be: servers would end it after 16 tokens."""
+    longest = http.prompt_lengths.longest
+    prompt = request.prompt if request.prompt is not None else request.prompt_token_ids
+    if prompt is None or request.max_tokens is not None or longest is None:
+        return request
+    before = http.prompt_lengths.of(request)
+    if before is None:
+        before = await prompt_tokens(http, prompt, headers=headers)
+    return request.model_copy(update={"max_tokens": max(1, longest - before)})
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
