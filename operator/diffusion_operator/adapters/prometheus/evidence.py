@@ -40,7 +40,7 @@ def speed(found: Sequence[Increase], *, revision: str, ar: str | None, absent: A
         first_token=_missing(sums, (Family.FIRST_TOKEN,), revision, absent)
         or histogram(one for one in found if one.counter.revision == revision),
         latency=_latency(by_revision, revision=revision, ar=ar, absent=absent),
-        errors=_missing(sums, ERRORS, revision, absent) or Proportion(*(sums[one][""] for one in ERRORS)),
+        errors=_missing(sums, ERRORS, revision, absent) or _errors(sums),
     )
 
 
@@ -72,6 +72,12 @@ def _latency(
 
 def _seconds(sums: _Sums, length: str) -> Moments:
     return Moments(*(sums[family][length] for family in LATENCY))
+
+
+def _errors(sums: _Sums) -> Proportion:
+    # A request is counted when it is asked for and fails later: one from before the span may fail in it.
+    asked, failed = (sums[one][""] for one in ERRORS)
+    return Proportion(max(asked, failed), failed)
 
 
 def _pairs(sums: _Sums) -> Moments:
