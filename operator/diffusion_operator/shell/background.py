@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import structlog
 
@@ -24,10 +25,16 @@ _LAST_RENEWAL_SECONDS = 3.0
 async def alive_before(lease: LifeLease) -> Alive | None:
     """Until when the process before looked; None when that is not known, so that what it counted and did not write is lost."""
     try:
-        return await lease.read()
+        found = await lease.read()
     except AdapterError as error:
         _log().warning("observed time of the process before is lost, as far as it was not written", error=str(error))
         return None
+    now = clock.now()
+    if found and found.until > now + timedelta(seconds=RENEW_SECONDS):
+        # One of the two clocks was wrong: what it says is no time that anybody looked.
+        _log().warning("the process before was alive in the future: what it counted is lost", until=str(found.until))
+        return None
+    return found and Alive(found.since, min(found.until, now))
 
 
 @asynccontextmanager
