@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -109,15 +110,15 @@ class Tale:
         return str(self._eventually(self._asked_revision, "the operator has seen the new spec"))
 
     def command(self, verb: str) -> None:
-        """Ask once, by annotation."""
-        self._cluster.kubectl("annotate", "dm", NAME, "--overwrite", f"{_COMMAND}={verb}")
+        """Ask once, by annotation. What comes behind the verb makes it new each time."""
+        self._cluster.kubectl("annotate", "dm", NAME, "--overwrite", f"{_COMMAND}={verb}:{time.time_ns()}")
 
     def is_promoted(self, version: Version) -> str:
         """Have this version be the stable revision, whatever was before, without waiting for gates. Returns its revision."""
         revision = self.ask_for(version, initialPercent=100)
         failure = self.rollout().get("failure")
         if failure and failure["revision"] == revision:
-            self.command(f"retry:{revision}")
+            self.command("retry")
         self.wait(
             lambda state: state["phase"] == "Promoted" and state.get("stableRevision") == revision, "it is stable"
         )
