@@ -191,7 +191,7 @@ def test_a_stub_that_dies_while_the_api_server_is_away_breaks_its_stream_off_and
     eventually(lambda: is_quiet(cluster), "all requests are counted")
     counted = gateways.counts(cluster).since(before)
     assert counted.by("code", "diffusion_gateway_requests_total", model="fragile") == {"200": len(during), "502": 1}
-    assert reasons(counted, "fallbacks").keys() <= {"unavailable", "breaker_open", "engine_error", "timeout"}
+    assert reasons(counted, "fallbacks").keys() <= {"unavailable", "breaker_open", "timeout", "no_ready_pod"}
     assert sum(reasons(counted, "fallbacks").values()) == [ending.arm for ending in during].count("fallback")
 
     cluster.patch({"spec": {"routing": {"minOutputTokens": 100}}}, "fragile")

@@ -72,7 +72,7 @@ def test_ten_thousand_idle_connections_keep_nobody_else_from_being_answered(clus
 
 def test_a_client_that_reads_one_byte_a_second_holds_up_only_itself(cluster, fragile, eventually):
     host, _, port = cluster.url.removeprefix("http://").partition(":")
-    # 20 alternatives for each token: more than all buffers between worker and client hold.
+    # Five alternatives for each token: more than all buffers between worker and client hold.
     body = '{"model": "fragile", "prompt": "Once", "max_tokens": 1900, "logprobs": 5, "stream": true, "seed": 1}'
     head = f"POST /v1/completions HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     before, memory = gateways.counts(cluster), resident_bytes(cluster)
