@@ -47,9 +47,9 @@ async def test_a_reader_that_keeps_up_sees_every_draft() -> None:
 
     async with stream_of(script) as stream:
         for step in range(1, 4):
-            assert await stream.next(timeout_seconds=10) == draft(step)
+            assert await stream.next(timeout_seconds=60) == draft(step)
             was_read.set()
-        assert isinstance(await stream.next(timeout_seconds=10), FinishEvent)
+        assert isinstance(await stream.next(timeout_seconds=60), FinishEvent)
 
 
 async def test_a_reader_that_stops_finds_one_draft_and_every_block() -> None:
@@ -65,9 +65,9 @@ async def test_a_reader_that_stops_finds_one_draft_and_every_block() -> None:
         sent.set()
 
     async with stream_of(script) as stream:
-        await asyncio.wait_for(sent.wait(), 10)
-        await asyncio.wait_for(asyncio.shield(stream.task), 10)
-        found = [await stream.next(timeout_seconds=10) for _ in range(3)]
+        await asyncio.wait_for(sent.wait(), 60)
+        await asyncio.wait_for(asyncio.shield(stream.task), 60)
+        found = [await stream.next(timeout_seconds=60) for _ in range(3)]
     assert found == [draft(1), block(0, "text"), found[2]]
     assert isinstance(found[2], FinishEvent)
 

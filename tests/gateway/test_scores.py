@@ -20,7 +20,7 @@ async def test_a_score_comes_back_and_waits_behind_answers(stack: Stack) -> None
     ar = await stack.arm("fallback", scores)
     await stack.route(ar)
     stream = stack.gateway.pool.open(f"127.0.0.2:{ar.port}", ASKED)
-    assert await stream.next(timeout_seconds=10) == SCORE
+    assert await stream.next(timeout_seconds=60) == SCORE
     await stream.task
     assert (ar.pods[0].requests, ar.pods[0].priorities) == ([ASKED], [2])
 
