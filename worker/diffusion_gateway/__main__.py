@@ -5,8 +5,6 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-import prometheus_client
-
 from . import keys, logs, server, settings, watch
 
 
@@ -26,7 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings.add_arguments(run)
     chosen = settings.from_arguments(parser.parse_args(arguments))
     logs.configure(log_format=chosen.log_format, level=chosen.log_level)
-    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # twice the series for a time that nobody asks for
     try:
         asyncio.run(server.serve(chosen))
     except (keys.KeysError, watch.ConfigurationError, server.ListenError) as error:
