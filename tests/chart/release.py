@@ -1,5 +1,6 @@
 """A release of the chart on an API server, and what the tests ask about it."""
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 
 import yaml
 from kubernetes import client
-from kubernetes.client.exceptions import ApiException
+from kubernetes.client.exceptions import ApiException, NotFoundException
 
 from cluster.controlplane import ControlPlane
 from tests.chart.chart import CHART, NAMESPACE, REGISTRY, RELEASE, helm, settings
@@ -127,7 +128,8 @@ class Release:
         if self.revision:
             self.uninstall()
         for name in self.crd_names():
-            self.extensions.delete_custom_resource_definition(name)
+            with contextlib.suppress(NotFoundException):  # uninstalling may have begun to remove it
+                self.extensions.delete_custom_resource_definition(name)
         until(lambda: self.crd_names() == [])
         chosen = {"label_selector": "serving.diffusion-operator.dev/model=storyteller"}
         self.apps.delete_collection_namespaced_deployment("default", **chosen)

@@ -22,9 +22,10 @@ def test_install_creates_what_was_rendered(release: Release):
 
 
 def test_the_api_server_accepts_every_value_and_every_object(release: Release):
-    # PodMonitor is the Prometheus Operator's kind, which this API server does not know.
     on = ["crds.install", "rbac.create", "rbac.aggregateUserRoles", "gateway.podDisruptionBudget.enabled"]
-    values = {**dict.fromkeys(on, True), "metrics.podMonitor.enabled": False, "watchNamespaces": ["default"]}
+    # These are the Prometheus Operator's kinds, which this API server does not know.
+    off = ["metrics.podMonitor.enabled", "metrics.prometheusRule.enabled"]
+    values = {**dict.fromkeys(on, True), **dict.fromkeys(off, False), "watchNamespaces": ["default"]}
     release.install(values, f"--values={EVERYTHING}")
     assert release.revision == 1
 

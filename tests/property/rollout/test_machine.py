@@ -6,7 +6,7 @@ from diffusion_operator.core.gates import Crashes
 from diffusion_operator.core.rollout import RolloutPhase, RolloutState
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.unit.rollout.builders import FEW, GOOD, LOOK, NO_DATA, PACE, REPEATS, STEP, Data, Rollout, weights
 
@@ -35,6 +35,16 @@ class World(RuleBasedStateMachine):
         self.unlooked = 0.0  # seconds since the last look in which passes read no metrics
         self.jumped = 0.0  # seconds that the clock was set forward since the last look
         self.failed: set[str] = set()
+
+    @initialize(is_promoted=st.booleans())
+    def another_revision_may_be_promoted_already(self, is_promoted: bool) -> None:
+        rollout = self.rollout
+        if is_promoted:
+            rollout.revision = "old"
+            rollout.ask("promote-all:0")
+            for _ in range(3):
+                self.look(1.0)
+            rollout.revision = "new"
 
     @rule(times=st.integers(1, 12), after=st.sampled_from([1.0, LOOK, LOOK, LOOK, 110.0]))
     def the_operator_looks(self, times: int, after: float) -> None:
