@@ -121,3 +121,12 @@ def test_a_promotion_that_is_asked_for_waits_for_what_the_step_showed() -> None:
     assert rollout.weights() == {"new": 70}
     assert rollout.state.canary is not None
     assert rollout.state.canary.earlier_repetition.count > 0
+
+
+def test_a_step_whose_time_stands_still_just_before_its_end_is_looked_at_no_more_often() -> None:
+    rollout = observed()
+    rollout.looks(STEP - LOOK)
+    rollout.look(LOOK - 2)
+    assert rollout.look(1).requeue_after == 1
+    rollout.data = NO_DATA
+    assert [rollout.look(1).requeue_after for _ in range(3)] == [LOOK] * 3

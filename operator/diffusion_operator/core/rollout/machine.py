@@ -127,10 +127,14 @@ def _failure(watched: Watched, look: Look, now: datetime) -> Iterator[Failure]:
 
 
 def _requeue(state: RolloutState, intent: Intent, *, soon: bool, pace: Pace) -> float | None:
-    """Soon after an act, while gateways follow, and when a step begins: its time runs from the first reading on."""
+    """Soon after an act, while gateways follow, and when a step begins: its time runs from the first reading on.
+
+    A step is looked at when its time is over, unless its time stands still: that may last for days.
+    """
     if not state.stable and not state.canary:
         return None
     if soon:
         return _SOON_SECONDS
-    left = intent.policy.step_seconds - state.canary.observed_seconds if state.canary else 0.0
+    counts = state.canary is not None and state.canary.is_observing
+    left = intent.policy.step_seconds - state.canary.observed_seconds if state.canary and counts else 0.0
     return max(_SOON_SECONDS, min(pace.look_seconds, left)) if left > 0 else pace.look_seconds
