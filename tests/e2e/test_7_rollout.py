@@ -295,6 +295,7 @@ def test_a_due_rollback_waits_while_nobody_could_take_over(tale, traffic, cluste
             lambda: any(one.revision == stable and one.code == 200 for one in traffic.told()[asked_before:]),
             "the failed revision answers: a bad answer is better than none",
         )
+        traffic.be(())
     finally:
         cluster.kubectl("uncordon", node)
 
