@@ -18,7 +18,7 @@ from tests.gateway.fake_triton import (
     sends_raw,
     triton_says,
 )
-from tests.gateway.stack import Stack, eventually, started
+from tests.gateway.stack import SLICES, Arm, Stack, eventually, slice_resource, started
 
 CHAT = {"model": "story", "messages": [{"role": "user", "content": "x"}]}
 ENGINE_ERROR = ErrorEvent(code="engine_error", message="NaN in the canvas")
@@ -221,3 +221,29 @@ async def test_a_request_that_the_worker_refuses_is_not_sent_to_another(stack: S
         "code": "context_length_exceeded",
     }
     assert ar.pods[0].requests == []
+
+
+async def test_pods_that_are_all_said_to_be_not_ready_are_asked_all_the_same(stack: Stack) -> None:
+    """After the API server was away Kubernetes calls every pod of a node unready for some seconds."""
+    diffusion = await stack.arm("stable", says("Once"), percent=100)
+    ar = await stack.arm("fallback", says("Hello"))
+    await stack.route(diffusion, ar)
+    for arm in (diffusion, ar):
+        await _is_said_to_be_not_ready(stack, arm)
+    answer = await stack.openai.chat.completions.create(**CHAT)
+    assert answer.choices[0].message.content == "Once"
+
+
+async def test_a_pod_that_is_not_ready_is_not_asked_while_another_arm_has_one(stack: Stack) -> None:
+    diffusion = await stack.arm("stable", says("Once"), percent=100)
+    ar = await stack.arm("fallback", says("Hello"))
+    await stack.route(diffusion, ar)
+    await _is_said_to_be_not_ready(stack, diffusion)
+    answer = await stack.openai.chat.completions.create(**CHAT)
+    assert answer.choices[0].message.content == "Hello"
+    assert not diffusion.pods[0].requests
+
+
+async def _is_said_to_be_not_ready(stack: Stack, arm: Arm) -> None:
+    await stack.api.put(SLICES, slice_resource(arm.service, "127.0.0.2", ready=False))
+    await eventually(lambda: stack.ready_pods(arm) == 0)

@@ -45,18 +45,28 @@ class Attempts:
         self._clock = clock
 
     async def ask(
-        self, question: Question, request: GenerateRequest, arm: RouteArm, *, is_last: bool, rides_along: bool
+        self,
+        question: Question,
+        request: GenerateRequest,
+        arm: RouteArm,
+        *,
+        is_last: bool,
+        rides_along: bool,
+        nobody_is_ready: bool = False,
     ) -> Choice:
         """A row that speaks.
 
-        `is_last`: no other arm could take over, so that the pod gets more time, and breakers are no bar. `rides_along`: another row of
+        `is_last`: no other arm could take over, so that the pod gets more time, and breakers are no bar. `nobody_is_ready`: no arm has a
+        ready pod, so that those that are said to be not ready are asked: a try is better than a refusal. `rides_along`: another row of
         the same question is a probe, if one is due; this one need not be.
 
         Raises:
             WorkerError: none of the pods that were asked spoke.
             ApiError: the request is at fault.
         """
-        targets = self._pool.by_load(question.table.targets(question.model, arm))
+        table = question.table
+        known = table.last_resort(question.model, arm) if nobody_is_ready else table.targets(question.model, arm)
+        targets = self._pool.by_load(known)
         problem = WorkerError(Reason.NO_READY_POD, "no pod is ready")
         if targets and not is_last:
             problem = WorkerError(Reason.BREAKER_OPEN, f"the breakers of all {len(targets)} pods are open")

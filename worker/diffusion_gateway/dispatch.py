@@ -64,6 +64,7 @@ class Dispatcher:
             ApiError: 400 if the request is at fault, 429 if a queue was full, 503 if nobody could answer.
         """
         chosen = self._plan(question)
+        nobody_is_ready = not any(question.table.targets(question.model, arm) for arm in chosen.arms)
         second_best: Answer | None = None
         try:
             for arm in chosen.arms:
@@ -71,7 +72,7 @@ class Dispatcher:
                 asked_at = self._clock()
                 self._metrics.arms.count_asked(question.model, arm)
                 try:
-                    answer = await self._ask_arm(question, arm, is_last=is_last)
+                    answer = await self._ask_arm(question, arm, is_last=is_last, nobody_is_ready=nobody_is_ready)
                 except WorkerError as error:
                     reason, message = error.reason, error.message
                 else:
@@ -112,11 +113,18 @@ class Dispatcher:
             self._metrics.requests.count_ruled(question.model, chosen.rule)
         return chosen
 
-    async def _ask_arm(self, question: Question, arm: RouteArm, *, is_last: bool) -> Answer:
+    async def _ask_arm(self, question: Question, arm: RouteArm, *, is_last: bool, nobody_is_ready: bool) -> Answer:
         asked_at = self._clock()
         choices = await all_or_none(
             [
-                self._attempts.ask(question, request, arm, is_last=is_last, rides_along=index > 0)
+                self._attempts.ask(
+                    question,
+                    request,
+                    arm,
+                    is_last=is_last,
+                    rides_along=index > 0,
+                    nobody_is_ready=nobody_is_ready,
+                )
                 for index, request in enumerate(question.requests)
             ]
         )

@@ -101,6 +101,7 @@ class _DiffusionModel(ApiModel):
 
 class _Conditions(ApiModel):
     ready: bool | None = None
+    terminating: bool | None = None
 
 
 class _Endpoint(ApiModel):
@@ -117,10 +118,12 @@ class _EndpointSlice(ApiModel):
 
 @dataclass(frozen=True)
 class Slice:
-    """Ready pods of one EndpointSlice; a Service may have several."""
+    """Pods of one EndpointSlice; a Service may have several."""
 
     service: ServiceKey
     ready: frozenset[str]
+    unready: frozenset[str] = frozenset()
+    """Those that are not on their way out."""
 
 
 def read_model(resource: dict[str, Any]) -> Model | None:
@@ -198,14 +201,22 @@ def read_slice(resource: dict[str, Any]) -> Slice | None:
     service = seen.metadata.labels.get(_SERVICE_NAME_LABEL)
     if service is None or seen.address_type not in ("IPv4", "IPv6"):
         return None
-    # Kubernetes: an unknown readiness counts as ready.
-    ready = [endpoint.addresses[0] for endpoint in seen.endpoints or [] if endpoint.conditions.ready is not False]
-    return Slice(service=ServiceKey(seen.metadata.namespace, service), ready=frozenset(ready))
+    ready, unready = set(), set()
+    for endpoint in seen.endpoints or []:
+        # Kubernetes: an unknown readiness counts as ready.
+        if endpoint.conditions.ready is not False:
+            ready.add(endpoint.addresses[0])
+        elif not endpoint.conditions.terminating:
+            unready.add(endpoint.addresses[0])
+    service_key = ServiceKey(seen.metadata.namespace, service)
+    return Slice(service=service_key, ready=frozenset(ready), unready=frozenset(unready))
 
 
 def build_table(models: Iterable[Model], slices: Iterable[Slice]) -> Table:
     """Put both together."""
     pods: dict[ServiceKey, frozenset[str]] = {}
+    unready: dict[ServiceKey, frozenset[str]] = {}
     for item in slices:
         pods[item.service] = pods.get(item.service, frozenset()) | item.ready
-    return Table(models={model.key: model for model in models}, pods=pods)
+        unready[item.service] = unready.get(item.service, frozenset()) | item.unready
+    return Table(models={model.key: model for model in models}, pods=pods, unready=unready)

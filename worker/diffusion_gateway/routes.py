@@ -72,6 +72,8 @@ class Table:
     """By `<namespace>/<name>`."""
     pods: Mapping[ServiceKey, frozenset[str]] = field(default_factory=dict)
     """IP addresses of ready pods."""
+    unready: Mapping[ServiceKey, frozenset[str]] = field(default_factory=dict)
+    """Those of pods that are not ready, and not on their way out."""
 
     def find(self, name: str) -> Model | None:
         """The model called `<namespace>/<name>`, or the oldest that is called `<name>`.
@@ -97,14 +99,25 @@ class Table:
         """`host:port` of the ready pods of an arm; of one that is a server of others, its one target."""
         if arm.endpoint is not None:
             return [endpoint_target(model, arm)]
-        hosts = self.pods.get(ServiceKey(model.namespace, arm.service), frozenset())
-        return [f"[{host}]:{arm.port}" if ":" in host else f"{host}:{arm.port}" for host in sorted(hosts)]
+        return _addresses(self.pods, model, arm)
+
+    def last_resort(self, model: Model, arm: RouteArm) -> list[str]:
+        """`host:port` of pods that are said to be not ready.
+
+        After the API server was away for a minute Kubernetes calls every pod of a node unready for some seconds, however well they are.
+        """
+        return [] if arm.endpoint is not None else _addresses(self.unready, model, arm)
 
     def all_targets(self) -> frozenset[str]:
         """All targets of every arm."""
         return frozenset(
             target for model in self.models.values() for arm in model.arms for target in self.targets(model, arm)
         )
+
+
+def _addresses(pods: Mapping[ServiceKey, frozenset[str]], model: Model, arm: RouteArm) -> list[str]:
+    hosts = pods.get(ServiceKey(model.namespace, arm.service), frozenset())
+    return [f"[{host}]:{arm.port}" if ":" in host else f"{host}:{arm.port}" for host in sorted(hosts)]
 
 
 @dataclass(frozen=True)
