@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from diffusion_operator.core.gates import Crashes
-from diffusion_operator.core.rollout import Run, resumed_runs
+from diffusion_operator.core.rollout import Run, are_answered, resumed_runs
 
 from .builders import LOOK, NO_DATA, PACE, START, STEP, observed
 
@@ -130,3 +130,16 @@ def test_a_step_whose_time_stands_still_just_before_its_end_is_looked_at_no_more
     assert rollout.look(1).requeue_after == 1
     rollout.data = NO_DATA
     assert [rollout.look(1).requeue_after for _ in range(3)] == [LOOK] * 3
+
+
+def test_a_clock_that_is_set_back_behind_a_steps_begin_lets_the_next_readings_be_of_this_step() -> None:
+    rollout = observed()
+    rollout.looks(STEP / 2)
+    counted = rollout.state.canary.observed_seconds if rollout.state.canary else 0.0
+    rollout.now -= timedelta(days=1)
+    rollout.wake()
+    canary = rollout.state.canary
+    assert canary is not None
+    assert canary.started_at == rollout.now
+    assert canary.observed_seconds >= counted
+    assert are_answered(rollout.observe().readings, rollout.state)

@@ -82,6 +82,19 @@ def look(
         return Look(
             watched, only_crashes, down, reading=None, run=None, is_break=False, is_observing=False, is_new=True
         )
+    if watched.started_at > now:
+        # The clock was set back behind the step's begin, and no window can begin in the future: what was counted stays.
+        accounted = account(watched, run, is_observing=False, now=now, pace=pace)
+        return Look(
+            accounted.watched,
+            only_crashes,
+            down,
+            reading=None,
+            run=None,
+            is_break=True,
+            is_observing=False,
+            is_measured=False,
+        )
     if not observation.is_measured:
         return Look(
             watched, only_crashes, down, reading=None, run=run, is_break=False, is_observing=False, is_measured=False
