@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ import torch
 from diffusion_worker.config import PlannedBytes
 from diffusion_worker.engine import load_engine
 from diffusion_worker.engine.load import load_runner
-from diffusion_worker.engine.memory_check import MemoryBudgetError, measure_largest_step
+from diffusion_worker.engine.memory_check import measure_largest_step
 from diffusion_worker.engine.memory_meter import MemoryMeter
 from diffusion_worker.engine.memory_plan import RowMemory
 from diffusion_worker.engine.row import Row
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
+from diffusion_worker.models.errors import MemoryBudgetError
+from diffusion_worker.sizing import Arm, Device, Dtype, Workload, engine_costs
 
 from tests.engine.answers import request, running, send
 from tests.engine.conftest import config_of
@@ -62,8 +65,17 @@ def request_of() -> object:
 
 def test_more_rows_take_more_at_the_largest_step(diffusion_folder: Path) -> None:
     runner = load_runner(config_of(diffusion_folder, "diffusion", max_batch_size=8))
-    few, many = (measure_largest_step(runner, rows=rows, canvas=16) for rows in (2, 8))
-    assert many.kv == 4 * few.kv
+    load = Workload(
+        rows=2,
+        tokens=runner.limits.max_sequence_length,
+        canvas=16,
+        guidance=False,
+        dtype=Dtype.FLOAT32,
+        gpus=1,
+    )
+    costs = engine_costs(Arm.DIFFUSION, Device.CPU)
+    few, many = (measure_largest_step(runner, replace(load, rows=rows), costs) for rows in (2, 8))
+    assert 3 * few.kv < many.kv <= 4 * few.kv
     assert many.step > few.step
     assert many.weights == few.weights == runner.weight_bytes
     assert runner.cache_bytes == 0
@@ -130,7 +142,7 @@ def test_a_process_without_memory_for_all_its_rows_answers_the_others_and_lives(
 class RowsOfTokens(RowMemory):
     """A memory of 100 tokens."""
 
-    def fits(self, running: Sequence[Row], row: Row, *, now: float) -> bool:  # noqa: ARG002
+    def fits(self, running: Sequence[Row], row: Row, *, now: float) -> bool:
         return not running or sum(len(each.prompt_token_ids) for each in (*running, row)) <= 100
 
 

@@ -98,7 +98,7 @@ def test_chunks_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = {"llama": llama_model, "gemma3": gemma3_model}[architecture]
-    monkeypatch.setattr(scores_module, "TOKENS_PER_PASS", tokens_per_pass)
+    monkeypatch.setattr(scores_module, "SCORED_TOKENS", tokens_per_pass)
     pairs = [(list(range(3, 3 + p)), list(range(20, 20 + c))) for p, c in ((1, 1), (1, 9), (40, 3), (17, 33))]
     with running(ar_runner(model)) as engine:
         scores = submit(
@@ -124,7 +124,7 @@ def test_the_end_of_the_answer_counts_only_when_asked_for(gemma3_model: ARModel)
 
 
 def test_a_pass_never_holds_more_logits_than_its_budget(llama_model: ARModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scorer_module, "_LOGITS_PER_PASS", 8 * VOCAB)
+    monkeypatch.setattr(scorer_module, "SCORED_LOGITS", 8 * VOCAB)
     sizes: list[int] = []
     forward = llama_model.forward_last
 
@@ -200,7 +200,7 @@ def scoring_then(
     model: ARModel, monkeypatch: pytest.MonkeyPatch, do: Callable[[Engine, list[Score]], None]
 ) -> tuple[Engine, list[Score]]:
     """Do something once, in the middle of scoring."""
-    monkeypatch.setattr(scores_module, "TOKENS_PER_PASS", 4)
+    monkeypatch.setattr(scores_module, "SCORED_TOKENS", 4)
     runner = ar_runner(model, max_batch_size=2)
     passes = 0
     step = runner.scorer.step
@@ -265,12 +265,18 @@ def test_an_engine_that_closes_tells_those_who_wait(llama_model: ARModel, monkey
     assert late.event.code == "shutting_down"
 
 
-def test_a_text_that_breaks_the_model_fails_alone(llama_model: ARModel, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(RuntimeError("shapes"), "engine_error"), (torch.OutOfMemoryError("2.00 GiB"), "out_of_memory")],
+)
+def test_a_text_that_breaks_the_model_fails_alone(
+    llama_model: ARModel, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str
+) -> None:
     forward = llama_model.forward_last
 
     def breaks(cache: Any, slots: Any, lengths: Any, token_ids: list[list[int]], *, keep: int) -> torch.Tensor:
         if any(7 in chunk for chunk in token_ids):
-            raise RuntimeError("out of memory")
+            raise error
         return forward(cache, slots, lengths, token_ids, keep=keep)
 
     monkeypatch.setattr(llama_model, "forward_last", breaks)
@@ -278,7 +284,7 @@ def test_a_text_that_breaks_the_model_fails_alone(llama_model: ARModel, monkeypa
         bad, good = submit(
             engine, score_request(prompt=None, prompt_token_ids=[3, 7, 9]), score_request(completion=" went down")
         )
-        assert bad.event.code == "engine_error"
+        assert bad.event.code == code
         assert good.event.nll > 0
 
 
@@ -362,7 +368,7 @@ def test_scores_come_forward_in_an_engine_whose_rows_are_all_taken(
 def test_a_step_waits_for_one_small_pass_of_one_text_at_most(
     llama_model: ARModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scores_module, "TOKENS_PER_BUSY_PASS", 8)
+    monkeypatch.setattr(scores_module, "SCORED_TOKENS_BESIDE", 8)
     turns = Turns(llama_model, monkeypatch, max_batch_size=2)
     scores: list[Score] = []
     turns.at_step = {3: lambda: scores.extend(submit(engine, *[score_request(completion=" the hen" * 12)] * 3))}
@@ -380,7 +386,7 @@ def test_a_step_waits_for_one_small_pass_of_one_text_at_most(
 def test_beside_requests_scores_take_the_memory_of_one_row_at_most(
     share: float, rows: int, llama_model: ARModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scores_module, "TOKENS_PER_PASS", 60)
+    monkeypatch.setattr(scores_module, "SCORED_TOKENS", 60)
     turns = Turns(llama_model, monkeypatch, max_batch_size=4)
     scorer = turns.runner.scorer
     held: list[int] = []

@@ -51,7 +51,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "serve",
         help="run the model behind Triton: what a worker pod does",
         description="Runs the model behind Triton. Ends with 0 after SIGTERM once the running requests are answered, with 2 when "
-        "the configuration is wrong, with 3 when the model cannot be served here (the reason is in /dev/termination-log), with 70 when Triton had to be killed because its python stub died or the engine hung.",
+        "the configuration is wrong, with 3 when the model takes more memory than its budget (the numbers are in /dev/termination-log), with 70 when Triton had to be killed because its python stub died or the engine hung.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     scratch = Path(tempfile.gettempdir()) / "diffusion-worker"

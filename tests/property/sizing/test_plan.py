@@ -26,10 +26,12 @@ from diffusion_worker.inspect.facts import (
     WeightGroup,
     WeightPart,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 GIB = 1024**3
+# A plan takes a millisecond of a core; how long that is by the clock depends on who else wants the core.
+in_any_time = settings(deadline=None)
 HEADS = st.sampled_from([(8, 8), (8, 2), (16, 4), (16, 1), (32, 32)])
 
 
@@ -106,6 +108,7 @@ def again(facts: ModelFacts, made: Plan, asked: Asked, budget: Budget) -> Plan:
     return plan(facts, wanted, budget)
 
 
+@in_any_time
 @given(models(), workloads, engines)
 def test_every_kind_of_bytes_is_there_and_none_is_negative(
     facts: ModelFacts, load: Workload, engine: EngineCosts
@@ -116,6 +119,7 @@ def test_every_kind_of_bytes_is_there_and_none_is_negative(
     assert made.total == sum(kinds)
 
 
+@in_any_time
 @given(models(), workloads, engines, st.integers(1, 64), st.integers(1, 100_000), st.integers(1, 512))
 def test_more_of_anything_never_takes_less(
     facts: ModelFacts, load: Workload, engine: EngineCosts, rows: int, tokens: int, canvas: int
@@ -129,6 +133,7 @@ def test_more_of_anything_never_takes_less(
     assert total(facts, load, replace(engine, sliding_layers_drop=False)) >= before
 
 
+@in_any_time
 @given(models(), workloads, engines)
 def test_narrower_numbers_never_take_more_for_weights_and_cache(
     facts: ModelFacts, load: Workload, engine: EngineCosts
@@ -139,12 +144,14 @@ def test_narrower_numbers_never_take_more_for_weights_and_cache(
         assert kept == sorted(kept, reverse=True)
 
 
+@in_any_time
 @given(models(), workloads, engines)
 def test_more_gpus_never_take_more(facts: ModelFacts, load: Workload, engine: EngineCosts) -> None:
     fewest_first = [total(facts, load, engine, gpus=gpus) for gpus in (1, 2, 4, 8)]
     assert fewest_first == sorted(fewest_first, reverse=True)
 
 
+@in_any_time
 @given(models(), asks, budgets)
 def test_a_plan_that_fits_is_never_over_budget(facts: ModelFacts, asked: Asked, budget: Budget) -> None:
     made = plan(facts, asked, budget)
@@ -153,6 +160,7 @@ def test_a_plan_that_fits_is_never_over_budget(facts: ModelFacts, asked: Asked, 
     assert all(other.total_bytes <= budget.bytes for other in made.alternatives)
 
 
+@in_any_time
 @given(models(), asks, budgets)
 def test_what_is_given_is_never_changed(facts: ModelFacts, asked: Asked, budget: Budget) -> None:
     made = plan(facts, asked, budget)
@@ -163,12 +171,14 @@ def test_what_is_given_is_never_changed(facts: ModelFacts, asked: Asked, budget:
     assert made.gpus == asked.gpus
 
 
+@in_any_time
 @given(models(), asks, budgets)
 def test_the_plan_of_a_plan_is_itself(facts: ModelFacts, asked: Asked, budget: Budget) -> None:
     made = plan(facts, asked, budget)
     assert again(facts, made, asked, budget) == made
 
 
+@in_any_time
 @given(models(), asks, budgets, st.integers(0, 64 * GIB))
 def test_more_memory_never_allows_fewer_rows(facts: ModelFacts, asked: Asked, budget: Budget, more: int) -> None:
     less = plan(facts, asked, budget)
@@ -177,6 +187,7 @@ def test_more_memory_never_allows_fewer_rows(facts: ModelFacts, asked: Asked, bu
     assert larger.rows >= less.rows
 
 
+@in_any_time
 @given(models(), asks, budgets)
 def test_auto_leaves_no_room_for_another_row(facts: ModelFacts, asked: Asked, budget: Budget) -> None:
     made = plan(facts, replace(asked, rows=None), budget)
@@ -184,6 +195,7 @@ def test_auto_leaves_no_room_for_another_row(facts: ModelFacts, asked: Asked, bu
         assert not plan(facts, replace(asked, rows=made.rows + 1), budget).fits
 
 
+@in_any_time
 @given(models(), asks, budgets)
 def test_every_alternative_is_a_plan_that_fits_and_changes_what_it_says(
     facts: ModelFacts, asked: Asked, budget: Budget
@@ -214,17 +226,19 @@ def test_every_alternative_is_a_plan_that_fits_and_changes_what_it_says(
         }[other.change]
 
 
+@in_any_time
 @given(st.integers(1, 10**15), st.integers(1, 100))
 def test_a_budget_in_bytes_is_rounded_down(memory_bytes: int, percent: int) -> None:
     assert Budget(memory_bytes=memory_bytes, utilization=percent / 100).bytes == memory_bytes * percent // 100
 
 
+@in_any_time
 @given(models(), workloads, engines, st.integers(2, 5))
 def test_keys_and_values_and_logits_grow_in_proportion_to_rows(
     facts: ModelFacts, load: Workload, engine: EngineCosts, times: int
 ) -> None:
-    one = footprint(facts, replace(load, rows=1), engine)
-    many = footprint(facts, replace(load, rows=times), engine)
+    one = footprint(facts, replace(load, rows=1, scores=False), engine)
+    many = footprint(facts, replace(load, rows=times, scores=False), engine)
     assert (many.kv, many.self_conditioning) == (times * one.kv, times * one.self_conditioning)
     assert many.weights == one.weights
     assert many.logits <= times * one.logits  # a nucleus is made for one row at a time

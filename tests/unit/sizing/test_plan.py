@@ -1,6 +1,7 @@
 """What a plan answers."""
 
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from diffusion_operator.core.sizing import (
     plan,
 )
 
-from tests.unit.sizing.shapes import DENSE_GQA, DENSE_MHA, DIFFUSION_GEMMA, DREAM, KnownShape, LLADA
+from tests.unit.sizing.shapes import DENSE_GQA, DENSE_MHA, DIFFUSION_GEMMA, DREAM, LLADA, KnownShape
 
 GIB = 1024**3
 GPU = engine_costs(Arm.DIFFUSION, Device.CUDA)
@@ -104,7 +105,9 @@ def test_a_gpu_that_is_far_too_small_has_no_alternative() -> None:
 
 def test_guidance_adds_logits_and_activations_but_no_keys_and_values() -> None:
     plain, guided = (planned(DENSE_GQA, 80, rows=16, tokens=2048, canvas=64, guidance=on).bytes for on in (False, True))
-    assert guided.logits == 2 * plain.logits
+    numbers, canvas = 16 * 64 * 256_000, 64 * 256_000
+    assert plain.logits == 4 * numbers + ceil(8.25 * 4 * canvas)  # probabilities, and one row's nucleus beside them
+    assert guided.logits == 2 * (2 + 4) * numbers  # of two canvases, the head's product and its float32 copy
     assert (guided.kv, guided.weights) == (plain.kv, plain.weights)
     assert guided.total > plain.total
 
@@ -112,13 +115,27 @@ def test_guidance_adds_logits_and_activations_but_no_keys_and_values() -> None:
 def test_the_autoregressive_arm_has_logits_of_one_position_or_of_a_text_that_is_scored() -> None:
     made = planned(DENSE_MHA, 80, rows=16, tokens=2048)
     assert made.canvas == 1
-    assert made.bytes.logits == 2 * (2**26 // 256_000) * 256_000 * 4  # logits of 262 tokens, and their exponentials
+    assert made.bytes.logits == 2 * 128 * 256_000 * 4  # logits of 128 tokens, and their exponentials
     load = Workload(
         rows=16, tokens=2048, canvas=1, guidance=False, dtype=Dtype.BFLOAT16, gpus=1, top_p=False, scores=False
     )
     alone = footprint(DENSE_MHA.facts, load, engine_costs(Arm.AR, Device.CUDA)).logits
     assert alone == 16 * 256_000 * 4 * 4  # two copies, and as much again for temporaries of all of them
     assert made.bytes.self_conditioning == 0
+
+
+def test_an_autoregressive_arm_holds_one_text_more_which_is_scored_beside_requests() -> None:
+    row = 28 * 2 * 16 * 256 * 2 * 2048
+    for rows in (1, 16):
+        assert planned(DENSE_MHA, 80, rows=rows, tokens=2048).bytes.kv == (rows + 1) * row
+
+
+def test_an_idle_autoregressive_engine_scores_as_much_as_its_rows_would_take() -> None:
+    """One row of 16 tokens and a text beside it take 14 MiB; without it there are logits of 262 tokens instead of 128."""
+    made = planned(DENSE_MHA, 80, rows=1, tokens=16).bytes
+    row = 28 * 2 * 16 * 256 * 2 * 16
+    assert made.kv == 2 * row
+    assert made.logits == 2 * (2**26 // 256_000) * 256_000 * 4 - row
 
 
 def test_the_arm_can_be_chosen() -> None:

@@ -1,5 +1,7 @@
 """From a worker's configuration to a running engine."""
 
+from dataclasses import replace
+
 import torch
 
 from diffusion_worker.config import EngineConfig, EngineKind
@@ -19,7 +21,6 @@ from diffusion_worker.models.diffusion import FullAttentionLimit, load_diffusion
 from diffusion_worker.models.errors import UnsupportedCheckpointError
 from diffusion_worker.models.mask_diffusion import is_mask_model, load_mask_model
 from diffusion_worker.sizing import Arm, Device, Dtype, Workload, engine_costs
-from diffusion_worker.sizing.costs import Layers
 
 
 def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> Engine:
@@ -31,24 +32,19 @@ def load_engine(config: EngineConfig, *, observer: Observer | None = None) -> En
     if config.memory_budget is None and config.planned is None:
         return _engine(config, runner, RowMemory(max_rows=runner.max_batch_size), None, observer)
     model = _planned_model(config, runner)
-    planned_bytes = None if config.planned is None else config.planned.kv + config.planned.step
+    memory = RowMemory(max_rows=runner.max_batch_size)
+    room = max(0, (config.memory_budget or 0) - runner.weight_bytes)
+    if config.planned is not None:
+        room = config.planned.kv + config.planned.step
+        memory = RowMemory(max_rows=runner.max_batch_size, model=model, budget=room)
+    rows = max(1, model.rows_within(room, at_most=runner.max_batch_size))
+    if runner.scorer is not None:
+        runner.scorer.max_rows = min(runner.scorer.max_rows, rows)
     measured = None
     if config.memory_budget is not None:
-        at_once = planned_bytes or max(0, config.memory_budget - runner.weight_bytes)
-        rows = max(1, model.rows_within(at_once, at_most=runner.max_batch_size))
-        canvas = model.longest.canvas
-        answer = canvas if model.costs.layers is Layers.WHOLE else 1
-        measured = measure_largest_step(runner, rows=rows, canvas=canvas, answer=answer)
-        check(
-            measured,
-            planned=config.planned,
-            budget=config.memory_budget,
-            rows=rows,
-            tokens=runner.limits.max_sequence_length,
-        )
-    memory = RowMemory(max_rows=runner.max_batch_size)
-    if planned_bytes is not None:
-        memory = RowMemory(max_rows=runner.max_batch_size, model=model, budget=planned_bytes)
+        measured = measure_largest_step(runner, replace(model.longest, rows=rows), model.costs)
+        tokens = runner.limits.max_sequence_length
+        check(measured, planned=config.planned, budget=config.memory_budget, rows=rows, tokens=tokens)
     return _engine(config, runner, memory, measured, observer)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,20 +11,20 @@ import torch
 from diffusion_worker.config import PlannedBytes, SamplerSettings
 from diffusion_worker.engine.admission import admit_request
 from diffusion_worker.engine.memory_meter import MemoryMeter
+from diffusion_worker.engine.memory_steps import Stage, largest_steps
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import Runner
-from diffusion_worker.models.errors import CheckpointError
-from diffusion_worker.sizing.costs import PREFILL_CHUNK, PREFILL_ROWS
+from diffusion_worker.engine.scorer import ScoreRow
+from diffusion_worker.models.errors import MemoryBudgetError
+from diffusion_worker.sizing import EngineCosts, Workload
+from diffusion_worker.sizing.costs import SCORED_TOKENS_BESIDE
 from diffusion_worker.wire import GenerateRequest
 
 _log = logging.getLogger(__name__)
 _TOKEN = 5
+_FLAT, _NARROW = 2.0, 0.001  # temperature and top_p with which hardly any draw is within the nucleus at once
 _STEPS = 2  # of a mask model the first is over whole sequences, the other over blocks
 _MIB = 2**20
-
-
-class MemoryBudgetError(CheckpointError):
-    """The largest step takes more than the budget."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,14 @@ class MeasuredBytes:
         return self.weights + self.kv + self.step + self.reserve
 
 
-def measure_largest_step(runner: Runner, *, rows: int, canvas: int, answer: int = 1) -> MeasuredBytes:
-    """All rows at their longest, as if the beginnings of their prompts were in the cache: its content does not matter.
+def measure_largest_step(runner: Runner, load: Workload, costs: EngineCosts) -> MeasuredBytes:
+    """Every kind of step that may be the largest, of rows that ask for what takes most memory.
 
-    First some read the end of their prompts together; then one does while all others are in their last canvas. Answers
-    have `answer` tokens: a mask model's block is as long as its answer lets it.
+    It looks as if the beginnings of their prompts were in the cache: its content does not matter.
     """
     reserve = _process_bytes(runner)
     with MemoryMeter(runner.device) as meter:
-        reading = [PREFILL_CHUNK] * min(rows, PREFILL_ROWS)
-        beside = [PREFILL_CHUNK, *[canvas] * (rows - 1)]
-        kv = max(_rehearse(runner, reading, answer), _rehearse(runner, beside, answer))
+        kv = max(_rehearse(runner, load, stages) for stages in largest_steps(load, costs.layers))
     return MeasuredBytes(weights=runner.weight_bytes, kv=kv, step=max(0, meter.peak_bytes - kv), reserve=reserve)
 
 
@@ -71,30 +69,59 @@ def check(measured: MeasuredBytes, *, planned: PlannedBytes | None, budget: int,
     _log.info("%s", said)
 
 
-def _rehearse(runner: Runner, pending: list[int], answer: int) -> int:
-    """Two steps of rows that have so many tokens of their prompts left; most bytes of keys and values after one."""
-    prompt = max(1, runner.limits.max_sequence_length - answer)
+def _rehearse(runner: Runner, load: Workload, stages: Sequence[Stage]) -> int:
+    """Steps, each with more rows; most bytes of keys and values after one."""
     rows: list[Row] = []
+    held = []
     try:
-        for left in pending:
-            request = GenerateRequest(
-                request_id="measure",
-                prompt_token_ids=[_TOKEN] * prompt,
-                max_tokens=min(answer, runner.limits.max_sequence_length - prompt),
-                sampler=SamplerSettings(max_denoising_steps=_STEPS),
-            )
-            row = admit_request(request, runner=runner, emit=lambda _: None)
-            row.count_cached(max(0, prompt - left))
-            runner.admit(row)
-            rows.append(row)
-        held = []
-        for _ in range(_STEPS):
+        for stage in stages:
+            for left in stage.left:
+                row = _row(runner, stage, is_autoregressive=load.canvas == 1)
+                row.arrived = -len(rows)  # who came first reads first: so that those who read are not the first slots
+                row.count_cached(stage.prompt - left)
+                runner.admit(row)
+                rows.append(row)
             runner.step(rows)
-            held.append(runner.cache_bytes)
+            held.append(runner.cache_bytes + (_score(runner, load) if load.scores else 0))
         return max(held)
     finally:
         for row in rows:
             runner.release(row)
+
+
+def _row(runner: Runner, stage: Stage, *, is_autoregressive: bool) -> Row:
+    request = GenerateRequest(
+        request_id="measure",
+        prompt_token_ids=[_TOKEN] * stage.prompt,
+        max_tokens=stage.answer,
+        temperature=_FLAT,
+        top_p=_NARROW,
+        logprobs=1 if is_autoregressive else None,
+        sampler=SamplerSettings(max_denoising_steps=_STEPS),
+    )
+    return admit_request(request, runner=runner, emit=lambda _: None)
+
+
+def _score(runner: Runner, load: Workload) -> int:
+    """Bytes of keys and values of the longest text, of which as much is scored as may be beside requests."""
+    if runner.scorer is None or load.tokens < 2:
+        return 0
+    prompt = max(1, load.tokens - SCORED_TOKENS_BESIDE)
+    text = ScoreRow(
+        request_id="measure",
+        prompt_token_ids=[_TOKEN] * prompt,
+        completion_token_ids=[_TOKEN] * (load.tokens - prompt),
+        include_eos=False,
+        text_bytes=0,
+        emit=lambda _: None,
+    )
+    runner.scorer.begin([text])
+    try:
+        text.cached = prompt - 1
+        runner.scorer.step(tokens=SCORED_TOKENS_BESIDE)
+        return runner.scorer.cache_bytes
+    finally:
+        runner.scorer.end()
 
 
 def _process_bytes(runner: Runner) -> int:

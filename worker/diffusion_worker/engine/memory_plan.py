@@ -8,7 +8,7 @@ from functools import lru_cache
 from diffusion_worker.engine.memory_throttle import Throttle
 from diffusion_worker.engine.row import Row
 from diffusion_worker.inspect.facts import ModelFacts
-from diffusion_worker.sizing import EngineCosts, Footprint, Workload, footprint, row_kv_bytes
+from diffusion_worker.sizing import EngineCosts, Footprint, Workload, footprint, row_kv_bytes, score_kv_bytes
 from diffusion_worker.sizing.cache import GRANULARITY, rounded_up
 from diffusion_worker.sizing.costs import Layers
 
@@ -35,7 +35,7 @@ class PlannedModel:
         tokens = max(_tokens(row) for row in rows)
         if self.costs.layers is Layers.PADDED:  # all are as long as the longest
             longest = max(rows, key=_tokens)
-            kv = len(rows) * self.kv(longest)
+            kv = len(rows) * self.kv(longest) + score_kv_bytes(self.facts, self.longest, self.costs)
         else:
             kv = sum(self.kv(row) for row in rows)
         canvases = len(rows)

@@ -12,11 +12,7 @@ from diffusion_worker.engine.row import EmitScore
 from diffusion_worker.log_lines import request_fields
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.cache import KVCache
-
-MAX_SCORE_ROWS = 8  # at once; fewer tokens are lost when a request comes in between
-TOKENS_PER_PASS = 512  # of all rows together: as long as one pass over them may keep a request waiting
-TOKENS_PER_BUSY_PASS = 128  # while requests run, which each such pass holds up
-_LOGITS_PER_PASS = 2**26  # of all rows together: 256 MiB in float32
+from diffusion_worker.sizing.costs import SCORED_LOGITS, SCORED_ROWS
 
 
 @dataclass(eq=False)
@@ -62,10 +58,10 @@ class Scorer:
     """Scores one batch of rows at a time, in a cache of its own: a busy engine may have no slot to spare."""
 
     def __init__(self, model: ARModel, *, max_rows: int, max_length: int) -> None:
-        self.max_rows = min(MAX_SCORE_ROWS, max_rows)
+        self.max_rows = min(SCORED_ROWS, max_rows)
         self._model = model
         self._cache = KVCache(max_rows=self.max_rows, max_length=max_length)
-        self._logits_tokens = max(1, _LOGITS_PER_PASS // model.vocab_size)
+        self._logits_tokens = max(1, SCORED_LOGITS // model.vocab_size)
         self._eos = torch.tensor(sorted(model.eos_token_ids), dtype=torch.int64, device=model.device)
         self._rows: list[ScoreRow] = []  # at the index of their slot, longest first: those that are done are at the end
 
@@ -73,6 +69,11 @@ class Scorer:
     def rows_held(self) -> int:
         """Rows that take memory: all of a batch, until its last one is done."""
         return len(self._rows)
+
+    @property
+    def cache_bytes(self) -> int:
+        """What their keys and values take now."""
+        return self._cache.nbytes
 
     def begin(self, rows: Sequence[ScoreRow]) -> None:
         """Take a batch of at most `max_rows` rows in."""

@@ -12,10 +12,12 @@ import time
 from collections import deque
 from typing import Literal
 
+from diffusion_worker.engine.memory_faults import give_memory_back, is_out_of_memory
 from diffusion_worker.engine.observer import Observer
 from diffusion_worker.engine.row import tell
-from diffusion_worker.engine.scorer import TOKENS_PER_BUSY_PASS, TOKENS_PER_PASS, Scorer, ScoreRow
+from diffusion_worker.engine.scorer import Scorer, ScoreRow
 from diffusion_worker.engine.share import TimeShare
+from diffusion_worker.sizing.costs import SCORED_TOKENS, SCORED_TOKENS_BESIDE
 from diffusion_worker.wire import ErrorEvent, ScoreEvent
 
 MAX_WAITING = 256
@@ -49,7 +51,7 @@ class Scores:
         """One pass in an idle engine."""
         if not self._running:
             self._begin(self._scorer.max_rows)
-        self._pass(tokens=TOKENS_PER_PASS)
+        self._pass(tokens=SCORED_TOKENS)
 
     def step_beside_requests(self, busy_seconds: float) -> None:
         """One small pass if it is time for one, after requests have run for so long."""
@@ -59,7 +61,7 @@ class Scores:
         if not self._running:
             self._begin(1)
         started = time.monotonic()
-        self._pass(tokens=TOKENS_PER_BUSY_PASS)
+        self._pass(tokens=SCORED_TOKENS_BESIDE)
         self._share.spend(time.monotonic() - started)
 
     def make_room(self) -> None:
@@ -116,12 +118,12 @@ class Scores:
         if len(failed) > 1:
             _log.exception("a pass over %d scores failed; each is tried alone", len(failed))
             self._alone.extend(failed)
-            return
-        _log.exception("the score of request %s failed", failed[0].request_id, extra=failed[0].log_fields)
-        _send(
-            failed[0],
-            ErrorEvent(code="engine_error", message=f"the model failed on this text ({type(error).__name__})"),
-        )
+        else:
+            _log.exception("the score of request %s failed", failed[0].request_id, extra=failed[0].log_fields)
+            _send(failed[0], _why(error))
+        if is_out_of_memory(error):
+            error.__traceback__ = None  # its frames hold the tensors of the pass
+            give_memory_back()
 
     def _finish(self, row: ScoreRow) -> None:
         if not math.isfinite(row.nll):
@@ -134,6 +136,12 @@ class Scores:
                 nll=row.nll, tokens=row.tokens, text_bytes=row.text_bytes, prompt_tokens=len(row.prompt_token_ids)
             ),
         )
+
+
+def _why(error: Exception) -> ErrorEvent:
+    if is_out_of_memory(error):
+        return ErrorEvent(code="out_of_memory", message="the worker had no memory left for this text")
+    return ErrorEvent(code="engine_error", message=f"the model failed on this text ({type(error).__name__})")
 
 
 def _send(row: ScoreRow, event: ScoreEvent | ErrorEvent) -> None:

@@ -21,6 +21,10 @@ class DeviceError(CheckpointError):
     """The device or data type that was asked for is not available."""
 
 
+class MemoryBudgetError(CheckpointError):
+    """Its largest step takes more memory than the budget."""
+
+
 class NoChatTemplateError(Exception):
     """Chat turns were sent to a model without a chat template."""
 

@@ -8,7 +8,7 @@ from .cache import kv_bytes, row_kv_bytes
 from .costs import Arm, Device, EngineCosts, engine_costs
 from .dtypes import Dtype, dtype_of
 from .errors import SizingError
-from .footprint import Footprint, footprint
+from .footprint import Footprint, footprint, score_kv_bytes
 from .workload import Workload
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "footprint",
     "kv_bytes",
     "row_kv_bytes",
+    "score_kv_bytes",
 ]

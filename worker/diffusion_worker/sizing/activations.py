@@ -21,7 +21,7 @@ _INT64 = 8
 class Pass:
     """A forward pass over `positions` tokens, padding included, up to `queries` of each of `rows`."""
 
-    rows: int
+    rows: float  # on average, where only their tokens are limited
     queries: int
     positions: int
     is_causal: bool  # and has a mask for each row
@@ -132,9 +132,9 @@ def _padded_attention(
     residual_and_input = 2 * facts.hidden_size * e
     turning = residual_and_input + (heads + 2 * kv_heads + 3 * heads) * dim * e
     gathering = residual_and_input + (2 * heads + 2 * kv_heads) * dim * e
-    copies = run.rows * keys * token_bytes(group, load) if joined else 0
+    copies = ceil(run.rows * keys * token_bytes(group, load)) if joined else 0
     if heads > kv_heads and run.queries > 1:
-        copies += 2 * run.rows * keys * heads * dim * e
+        copies += ceil(2 * run.rows * keys * heads * dim * e)
     if run.is_causal:
         copies += run.positions * keys * e  # the mask, as what is added to the scores
     return max(run.positions * turning, run.positions * gathering + copies)

@@ -11,8 +11,12 @@ _MIB = 1024**2
 CPU_PROCESS_BYTES = 768 * _MIB
 PREFILL_CHUNK = 512  # tokens of one row's prompt in one pass; a longer one lets the others step in between
 PREFILL_ROWS = 4  # so many chunks in one pass when no row runs: more would take memory, and no less time
-SCORED_TOKENS = 512  # of all texts that are scored together, in one pass
-SCORED_LOGITS = 2**26  # numbers: 256 MiB in float32
+SCORED_ROWS = (
+    8  # texts that are scored at once when nothing else runs; fewer tokens are lost when a request comes in between
+)
+SCORED_TOKENS = 512  # of all of them, in one pass: as long as it may keep a request waiting
+SCORED_TOKENS_BESIDE = 128  # of one text while requests run, which each such pass holds up
+SCORED_LOGITS = 2**26  # numbers of a pass: 256 MiB in float32
 MASK_PASS_TOKENS = 8192  # of one pass of a mask model, padding included
 MASK_PREDICTIONS = 512  # positions whose logits are in memory at a time
 MASK_HORIZON = 512  # tokens of the answer that a mask model's pass sees, unless the block alone is longer

@@ -4,9 +4,8 @@ Shapes are those of one pass: B rows, C canvas tokens of each (1 when autoregres
 here looks at a budget.
 """
 
-from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
-from math import ceil, floor
+from math import ceil
 
 from diffusion_worker.config import PlannedBytes
 from diffusion_worker.inspect.facts import ModelFacts
@@ -19,7 +18,9 @@ from .costs import (
     PREFILL_CHUNK,
     PREFILL_ROWS,
     SCORED_LOGITS,
+    SCORED_ROWS,
     SCORED_TOKENS,
+    SCORED_TOKENS_BESIDE,
     EngineCosts,
     Layers,
 )
@@ -56,8 +57,8 @@ class Footprint:
 
 def footprint(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Footprint:
     """What `load` takes on each GPU."""
-    kv = load.rows * kv_bytes(facts, load, engine)
-    logits = _logits(facts, load, engine)
+    kv = load.rows * kv_bytes(facts, load, engine) + score_kv_bytes(facts, load, engine)
+    logits = max(_logits(facts, load, engine), _of_scores(facts, load, engine, kv=kv))
     self_conditioning = _soft_embeddings(facts, load, engine, copies=engine.soft_embedding_copies)
     # Logits and a layer's tensors are never in memory together: what counts is the larger of the two.
     layers = _soft_embeddings(facts, load, engine, copies=2 * load.branches - 1) + _layers(facts, load, engine)
@@ -71,6 +72,11 @@ def footprint(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Footpri
         activations=activations,
         reserve=engine.context_bytes + ceil(working * engine.fragmentation),
     )
+
+
+def score_kv_bytes(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
+    """Keys and values of the text that is scored beside requests, which has a cache of its own (engine/scores.py)."""
+    return kv_bytes(facts, load, engine) if engine.layers is Layers.PADDED and load.scores else 0
 
 
 def _logits(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
@@ -90,9 +96,19 @@ def _logits(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
     nucleus_tile = min(drawn_together * vocabulary, max(vocabulary, engine.nucleus_tile)) if load.top_p else 0
     sampled = kept + max(engine.predict_tiles * tile, engine.nucleus_tiles * nucleus_tile)
     likelihoods = numbers * engine.likelihood_copies
-    if engine.layers is Layers.PADDED and load.scores:  # logits of texts, and the sum of their exponentials
-        likelihoods = max(likelihoods, 2 * min(SCORED_TOKENS, max(1, SCORED_LOGITS // vocabulary)) * vocabulary)
     return ceil(FLOAT32 * max(from_the_head, sampled, likelihoods))
+
+
+def _of_scores(facts: ModelFacts, load: Workload, engine: EngineCosts, *, kv: int) -> int:
+    """Logits of scored texts, and the sum of their exponentials, beside all rows; or more of them in an idle engine."""
+    if engine.layers is not Layers.PADDED or not load.scores:
+        return 0
+
+    def of(tokens: int) -> int:
+        return 2 * FLOAT32 * min(tokens, max(1, SCORED_LOGITS // facts.vocab_size)) * facts.vocab_size
+
+    idle_kv = min(SCORED_ROWS, load.rows) * kv_bytes(facts, load, engine)
+    return max(of(SCORED_TOKENS_BESIDE), of(SCORED_TOKENS) - (kv - idle_kv))
 
 
 def _beside_the_logits(facts: ModelFacts, load: Workload) -> int:
@@ -112,7 +128,7 @@ def _layers(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
         case Layers.PACKED:
             return max(_prefill(facts, load, engine), _denoise(facts, load, engine))
         case Layers.PADDED:
-            return _autoregressive(facts, load, engine)
+            return _autoregressive(facts, load)
         case Layers.WHOLE:
             return _whole(facts, load)
 
@@ -124,76 +140,102 @@ def _denoise(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
 
 
 def _prefill(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
-    """The larger of two kinds of passes over prompts (engine/slots.py).
+    """The larger of passes over prompts with no row to hold up, and beside rows that run (engine/slots.py).
 
-    When no row runs, a pass reads chunks of some rows, which are all that have keys yet. Beside rows that run, which may
-    all commit a canvas, it reads less, but all rows have theirs. Chunks are longer than canvases, and lie behind what a
-    sliding layer keeps.
+    All terms grow with rows, tokens and canvas: the bound holds for every shorter load too, whose prompts may end at
+    any token of a chunk.
     """
     chunk = min(PREFILL_CHUNK, _longest_prompt(load))
-    passes = [*_first_passes(facts, load, engine)]
-    kv, chunk_kv = kv_bytes(facts, load, engine), kv_bytes(facts, load, engine, new=chunk)
-    fill = PREFILL_CHUNK / chunk  # rows whose chunks fill the room beside those that run: the sum is largest near there
-    for reading in {min(load.rows - 1, count) for count in (1, floor(fill), ceil(fill))} - {0}:
-        positions = (load.rows - reading) * load.canvas + min(reading * chunk, PREFILL_CHUNK)
-        run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
-        longer = ceil(min(reading * chunk, PREFILL_CHUNK) / chunk) * max(0, chunk_kv - kv)
-        passes.append(longer + packed(facts, load, engine, run))
-    return max(passes)
+    return max(_prefill_alone(facts, load, engine, chunk), _prefill_beside(facts, load, engine, chunk))
 
 
-def _first_passes(facts: ModelFacts, load: Workload, engine: EngineCosts) -> Iterator[int]:
-    """When no row runs. One row alone reads chunk after chunk; several may all end their prompts in the same pass."""
-    prompt, planned_kv = _longest_prompt(load), load.rows * kv_bytes(facts, load, engine)
-    last = (prompt - 1) % PREFILL_CHUNK + 1
-    for begin in sorted({0, max(0, prompt - last - PREFILL_CHUNK), prompt - last}):
-        chunk = min(PREFILL_CHUNK, prompt - begin)
-        read = replace(load, tokens=begin + chunk, canvas=1)
-        run = Pass(rows=1, queries=chunk, positions=chunk, is_causal=True)
-        kv = kv_bytes(facts, read, engine, new=chunk)
-        if load.rows > 1:
-            positions = min(load.rows * chunk, PREFILL_ROWS * PREFILL_CHUNK)
-            run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
-            others = kv_bytes(facts, replace(load, tokens=prompt, canvas=1), engine)
-            kv = load.rows * max(kv, others)
-        yield kv - planned_kv + packed(facts, read, engine, run)
+def _prefill_alone(facts: ModelFacts, load: Workload, engine: EngineCosts, chunk: int) -> int:
+    """`PREFILL_ROWS` rows read the end of their prompts; when that takes less than their chunks, others begin theirs."""
+    ends = replace(load, tokens=_longest_prompt(load), canvas=1)
+    ending, begun = min(load.rows, PREFILL_ROWS), max(0, load.rows - PREFILL_ROWS)
+    beginnings = min(
+        begun * kv_bytes(facts, replace(ends, tokens=chunk), engine, new=chunk),
+        PREFILL_ROWS * kv_bytes(facts, replace(ends, tokens=PREFILL_CHUNK), engine, new=PREFILL_CHUNK),
+    )
+    kv = ending * kv_bytes(facts, ends, engine, new=chunk) + beginnings
+    positions = min(load.rows * chunk, PREFILL_ROWS * PREFILL_CHUNK)
+    run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
+    return kv - load.rows * kv_bytes(facts, load, engine) + packed(facts, ends, engine, run)
+
+
+def _prefill_beside(facts: ModelFacts, load: Workload, engine: EngineCosts, chunk: int) -> int:
+    """One chunk, or shorter prompts of as many tokens, while all others commit a canvas; chunks of as many tokens as the
+    canvases of the others have, while these do not.
+
+    Behind what a sliding layer keeps, a chunk takes more room than a canvas.
+    """
+    if load.rows == 1:
+        return 0
+    kv = kv_bytes(facts, load, engine)
+
+    def longer(readers: int) -> int:
+        read = min(chunk, PREFILL_CHUNK // readers)
+        return min(readers, load.rows - 1) * max(0, kv_bytes(facts, load, engine, new=read) - kv)
+
+    beside = max(longer(1 << i) for i in range(4))
+    positions = max(
+        (load.rows - readers) * load.canvas + min(readers * chunk, PREFILL_CHUNK) for readers in range(1, load.rows)
+    )
+    run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
+    most = beside + packed(facts, load, engine, run)
+    readers = prompts_beside(rows=load.rows, canvas=load.canvas)
+    if readers > 1:
+        of_canvases = load.rows * load.canvas * PREFILL_CHUNK // (PREFILL_CHUNK + load.canvas)
+        run = replace(run, positions=min(positions, of_canvases))
+        most = max(most, readers * longer(1) + packed(facts, load, engine, run))
+    return most
+
+
+def prompts_beside(*, rows: int, canvas: int) -> int:
+    """How many of `rows` may read whole chunks at once, when these have no more tokens than the others' canvases."""
+    return rows * canvas // (PREFILL_CHUNK + canvas)
 
 
 def _longest_prompt(load: Workload) -> int:
     return max(1, load.tokens - 1)
 
 
-def _autoregressive(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
-    """The largest of a token of every row, and passes over prompts: of many rows when none runs, or of one beside others.
+def _autoregressive(facts: ModelFacts, load: Workload) -> int:
+    """The largest of a token of every row, and passes over prompts, of all rows or of all but one.
 
-    All rows have storage for as many tokens as the longest has by then. It grows tensor by tensor.
+    Rows are padded to the longest that is read with them, in storage and in the pass: short prompts beside the end of a
+    long one are a rectangle of `PREFILL_ROWS` chunks, whatever the rows. Storage grows tensor by tensor.
     """
-    prompt, kv = _longest_prompt(load), load.rows * kv_bytes(facts, load, engine)
+    prompt = _longest_prompt(load)
+    positions = min(load.rows * min(PREFILL_CHUNK, prompt), PREFILL_ROWS * PREFILL_CHUNK)
 
-    def run(rows: int, queries: int, keys: int) -> int:
-        made = Pass(rows=rows, queries=queries, positions=rows * queries, is_causal=True)
+    def run(rows: int, positions: int, keys: int) -> int:
+        made = Pass(rows=rows, queries=ceil(positions / rows), positions=positions, is_causal=True)
         return padded(facts, load, made, keys=keys, joined=rows < load.rows, held=2)
 
     passes = [
-        run(load.rows, 1, load.tokens),
+        run(load.rows, load.rows, load.tokens),
+        run(load.rows, positions, prompt),
         max(load.rows * load.tokens * token_bytes(group, load) // 2 for group in facts.layers),
     ]
-    for begin in range(0, prompt, PREFILL_CHUNK):
-        chunk = min(PREFILL_CHUNK, prompt - begin)
-        reading = min(load.rows, PREFILL_ROWS * PREFILL_CHUNK // chunk)
-        so_far = load.rows * kv_bytes(facts, replace(load, tokens=begin + chunk), engine)
-        passes.append(so_far - kv + run(reading, chunk, begin + chunk))
-        if load.rows > 1:
-            passes.append(run(min(load.rows - 1, PREFILL_CHUNK // chunk), chunk, begin + chunk))
+    if load.rows > 1:
+        # Some of them do not read: because prompts are longer than a pass, or because a token of each comes first.
+        chunk = min(PREFILL_CHUNK, prompt)
+        room = PREFILL_CHUNK * (PREFILL_ROWS if load.rows * chunk > PREFILL_CHUNK * PREFILL_ROWS else 1)
+        of_others = min((load.rows - 1) * chunk, room)
+        passes.append(run(load.rows - 1, of_others, prompt))
     return max(passes)
 
 
 def _whole(facts: ModelFacts, load: Workload) -> int:
-    """The larger of a pass over whole sequences and one over blocks, as many rows at once as a pass may have tokens."""
+    """The larger of a pass over whole sequences and one over blocks, of as many rows as a pass may have tokens.
+
+    Shorter sequences fill a pass where as many of this length would not.
+    """
 
     def run(queries: int) -> Pass:
-        rows = min(load.rows, max(1, MASK_PASS_TOKENS // queries))
-        return Pass(rows=rows, queries=queries, positions=rows * queries, is_causal=False)
+        positions = min(load.rows * queries, max(MASK_PASS_TOKENS, queries))
+        return Pass(rows=positions / queries, queries=queries, positions=positions, is_causal=False)
 
     first, later = run(load.tokens), run(computed_again(load))
     return max(

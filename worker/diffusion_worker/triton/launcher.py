@@ -19,7 +19,7 @@ from diffusion_worker.triton.repository import Repository, make_repository, read
 from diffusion_worker.triton.watch import Watch
 
 EXIT_USELESS = 70  # EX_SOFTWARE: Triton had to be killed
-EXIT_REFUSED = 3  # the model cannot be served here: its checkpoint is wrong, or it takes more memory than it may
+EXIT_REFUSED = 3  # the model takes more memory than it may
 _LOOK_SECONDS = 0.5
 _KILL_AFTER_SECONDS = (
     5  # on top of Triton's own exit timeout, which it does not keep when streams are open or a stub is dead

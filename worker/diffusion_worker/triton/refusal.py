@@ -1,4 +1,4 @@
-"""Why the backend refused to start, from its process to the launcher, which leaves it where Kubernetes shows it."""
+"""Why the backend refused to start for want of memory, from its process to the launcher, which leaves it where Kubernetes shows it."""
 
 import contextlib
 import logging
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from diffusion_worker.models.errors import CheckpointError
+from diffusion_worker.models.errors import MemoryBudgetError
 
 VARIABLE = "DIFFUSION_WORKER_REFUSAL"  # names the file to the backend
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -17,10 +17,10 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def left_behind() -> Iterator[None]:
-    """Write down why a model cannot be served, before the error goes on."""
+    """Write down that a model takes more memory than it may, before the error goes on."""
     try:
         yield
-    except CheckpointError as error:
+    except MemoryBudgetError as error:
         file = os.environ.get(VARIABLE)
         if file:
             Path(file).write_text(str(error), encoding="utf-8")

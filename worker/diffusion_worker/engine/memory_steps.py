@@ -1,0 +1,70 @@
+"""The steps that take most memory, as rows that have so much of their prompts left to read. Pure.
+
+They are those that the plan is made for (`sizing.footprint`): what is here and what is there belong together.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from diffusion_worker.sizing import Workload
+from diffusion_worker.sizing.costs import MASK_PASS_TOKENS, PREFILL_CHUNK, PREFILL_ROWS, Layers
+from diffusion_worker.sizing.footprint import prompts_beside
+
+_ROOM = PREFILL_CHUNK * PREFILL_ROWS  # tokens of prompts in a pass that holds nobody up
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Rows that join, and then a step of all."""
+
+    prompt: int
+    left: Sequence[int] = ()  # tokens of its prompt that each has to read; the first of them came last
+    answer: int = 1
+
+
+def largest_steps(load: Workload, layers: Layers) -> Iterator[list[Stage]]:
+    """Each kind of step that may be the largest, with the stages that lead to it."""
+    match layers:
+        case Layers.PACKED:
+            yield from _packed(load)
+        case Layers.PADDED:
+            yield from _padded(load)
+        case Layers.WHOLE:
+            yield from _whole(load)
+
+
+def _packed(load: Workload) -> Iterator[list[Stage]]:
+    prompt, rows = load.tokens - 1, load.rows
+    chunk, canvas = min(PREFILL_CHUNK, prompt), min(load.canvas, prompt)
+    begun = rows - PREFILL_ROWS
+    if begun > 0 and prompt > PREFILL_CHUNK:  # some end their prompts and leave room for others that begin theirs
+        ends = min(prompt, max(canvas + 1, chunk - chunk * begun // PREFILL_ROWS))
+        yield [Stage(prompt, [prompt] * begun + [ends] * PREFILL_ROWS)]
+    else:
+        yield [Stage(prompt, [chunk] * rows)]
+    if rows > 1:
+        yield [Stage(prompt, [chunk] + [canvas] * (rows - 1))]
+    readers = prompts_beside(rows=rows, canvas=canvas)
+    if readers > 1:
+        yield [Stage(prompt, [canvas] * (rows - readers)), Stage(prompt, [chunk] * readers)]
+
+
+def _padded(load: Workload) -> Iterator[list[Stage]]:
+    prompt, rows = load.tokens - 1, load.rows
+    chunk = min(PREFILL_CHUNK, prompt)
+    yield [Stage(prompt, [min(chunk, _ROOM // rows)] * rows), Stage(prompt)]
+    if rows == 1:
+        return
+    if rows * chunk > _ROOM:  # one waits, for want of room beside the others
+        yield [Stage(prompt, [min(chunk, max(_ROOM // (rows - 1), _ROOM // rows + 1))] * rows)]
+    else:
+        yield [Stage(prompt, [1] + [min(chunk, PREFILL_CHUNK // (rows - 1))] * (rows - 1))]
+
+
+def _whole(load: Workload) -> Iterator[list[Stage]]:
+    """The first step of a block is over whole sequences, the next over the block; shorter ones may fill a pass better."""
+    answer = min(load.canvas, load.tokens - 1)  # a block is as long as its answer lets it
+    in_a_pass = -(-MASK_PASS_TOKENS // load.tokens)
+    for tokens in {load.tokens, min(load.tokens, MASK_PASS_TOKENS // min(load.rows, in_a_pass))}:
+        prompt = max(1, tokens - answer)
+        yield [Stage(prompt, [prompt] * load.rows, answer), Stage(prompt)]
