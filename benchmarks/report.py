@@ -1,6 +1,6 @@
-"""From results to the tables of docs/benchmarks.md: `python -m benchmarks.report`.
+"""From results to the tables of docs/benchmarks.md and docs/sizing.md: `python -m benchmarks.report`.
 
-A table stands in the page between `<!-- table: NAME -->` and `<!-- end -->`; what is between them is written here and nowhere else.
+A table stands in a page between `<!-- table: NAME -->` and `<!-- end -->`; what is between them is written here and nowhere else.
 """
 
 import re
@@ -12,8 +12,9 @@ from typing import Any
 
 from benchmarks import results, tables
 from benchmarks.machine import REPOSITORY
+from benchmarks.sizing.tables import of_checkpoints
 
-PAGE = REPOSITORY / "docs" / "benchmarks.md"
+PAGES = (REPOSITORY / "docs" / "benchmarks.md", REPOSITORY / "docs" / "sizing.md")
 _BLOCK = re.compile(r"(<!-- table: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -31,6 +32,7 @@ SOURCES = {
     "same-work": Source("peers.json", "same_work", tables.same_work, "make bench-peers"),
     "real-load": Source("peers.json", "real_load", tables.real_load, "make bench-peers"),
     "gateway": Source("gateway.json", "machine", tables.gateway, "python -m benchmarks.gateway"),
+    "sizing": Source("sizing.json", "machine", of_checkpoints, "python -m benchmarks.sizing"),
     "operator": Source("operator.json", "sizes", tables.operator, "make bench-operator"),
     **{
         name: Source(f"{name}.json", "machine", render, f"python -m benchmarks.engine {name}")
@@ -52,9 +54,10 @@ def fill(page: str, folder: Path) -> str:
 
 
 def main() -> int:
-    """Rewrite the page."""
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), results.FOLDER), encoding="utf-8")
-    sys.stdout.write(f"{PAGE.relative_to(REPOSITORY)} has the tables of {results.FOLDER.relative_to(REPOSITORY)}\n")
+    """Rewrite the pages."""
+    for page in PAGES:
+        page.write_text(fill(page.read_text(encoding="utf-8"), results.FOLDER), encoding="utf-8")
+        sys.stdout.write(f"{page.relative_to(REPOSITORY)} has the tables of {results.FOLDER.relative_to(REPOSITORY)}\n")
     return 0
 
 

@@ -1,14 +1,14 @@
-"""Small random checkpoints whose shapes differ in what takes memory."""
+"""Small random checkpoints whose shapes differ in what takes memory: so small that all of them take a minute of a core."""
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from diffusion_worker.config import EngineKind
+from diffusion_worker.config import EngineKind, SamplerName
 from safetensors.torch import save_file
 from transformers import (
     Gemma3ForCausalLM,
@@ -35,15 +35,15 @@ class Checkpoint:
     save: Callable[[Path], None]
     canvas: int = 64
     kind: EngineKind = EngineKind.DIFFUSION
-    shortest_answer: int = 1  # tokens with which every kind of pass runs
+    samplers: tuple[SamplerName, ...] = ()  # that are tried beside its own, with and without guidance
 
 
 def _dense(*, kv_heads: int) -> dict[str, Any]:
     return {
-        "vocab_size": 4096,
-        "hidden_size": 256,
-        "intermediate_size": 768,
-        "num_hidden_layers": 6,
+        "vocab_size": 1024,
+        "hidden_size": 128,
+        "intermediate_size": 384,
+        "num_hidden_layers": 3,
         "num_attention_heads": 4,
         "num_key_value_heads": kv_heads,
         "max_position_embeddings": _POSITIONS,
@@ -57,7 +57,7 @@ def _llama(folder: Path) -> None:
 
 
 def _gemma3(folder: Path) -> None:
-    kinds: dict[str, Any] = {"layer_types": [_SLIDING] * 5 + [_FULL], "sliding_window": 128, "head_dim": 64}
+    kinds: dict[str, Any] = {"layer_types": [_SLIDING, _SLIDING, _FULL], "sliding_window": 128, "head_dim": 32}
     _save(Gemma3ForCausalLM(Gemma3TextConfig(**_dense(kv_heads=2), **kinds)), folder)
 
 
@@ -121,26 +121,39 @@ def _save_mask_model(folder: Path, config: dict[str, Any], model: Any, names: Ma
 
 
 def _gemma(**shape: Any) -> Callable[[Path], None]:
-    return partial(make, shape=Shape(**shape))
+    small = Shape(width=128, head_width=32, vocabulary=1024, layer_types=(_SLIDING, _SLIDING, _FULL))
+    return partial(make, shape=replace(small, **shape))
 
 
 CHECKPOINTS = (
-    Checkpoint("mixed", "five sliding layers and a full one, 4/2 heads, 8 experts", _gemma()),
+    Checkpoint(
+        "mixed",
+        "two sliding layers and a full one, 4/2 heads, 8 experts",
+        _gemma(),
+        samplers=(SamplerName.ENTROPY_BOUND, SamplerName.DISCRETE_DDIM, SamplerName.BLOCK_REFINEMENT),
+    ),
     Checkpoint(
         "full, MHA",
-        "four full layers in which each head has keys of its own",
-        _gemma(layer_types=(_FULL,) * 4, global_kv_heads=4),
+        "two full layers in which each head has keys of its own",
+        _gemma(layer_types=(_FULL,) * 2, global_kv_heads=4),
     ),
     Checkpoint(
         "sliding, many experts",
         "sliding layers of 256 tokens, and 4 of 32 experts for each token",
-        _gemma(layer_types=(_SLIDING,) * 5 + (_FULL,), window=256, experts=32, active_experts=4, kv_heads=1),
+        _gemma(layer_types=(_SLIDING,) * 3 + (_FULL,), window=256, experts=32, active_experts=4, kv_heads=1),
     ),
-    Checkpoint("large vocabulary", "16,384 tokens: logits are most of it", _gemma(vocabulary=16_384)),
-    Checkpoint("LLaDA", "mask model, each head has keys of its own", _llada, canvas=32, shortest_answer=32),
-    Checkpoint("Dream", "mask model, four heads share keys", _dream, canvas=32, shortest_answer=32),
-    Checkpoint("Gemma 3", "autoregressive, sliding and full", _gemma3, canvas=1, kind=EngineKind.AR, shortest_answer=2),
-    Checkpoint("Llama", "autoregressive, MHA", _llama, canvas=1, kind=EngineKind.AR, shortest_answer=2),
+    Checkpoint(
+        "large vocabulary",
+        "8,192 tokens: logits are most of it",
+        _gemma(vocabulary=8192),
+        samplers=(SamplerName.ENTROPY_BOUND,),
+    ),
+    Checkpoint(
+        "LLaDA", "mask model, each head has keys of its own", _llada, canvas=32, samplers=(SamplerName.LOW_CONFIDENCE,)
+    ),
+    Checkpoint("Dream", "mask model, four heads share keys", _dream, canvas=32),
+    Checkpoint("Gemma 3", "autoregressive, sliding and full", _gemma3, canvas=1, kind=EngineKind.AR),
+    Checkpoint("Llama", "autoregressive, MHA", _llama, canvas=1, kind=EngineKind.AR),
 )
 
 

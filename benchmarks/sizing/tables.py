@@ -1,48 +1,68 @@
-"""What was measured, for people."""
+"""What was measured, for people. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from benchmarks.sizing.measure import Measured
-from benchmarks.sizing.shapes import CHECKPOINTS
+from benchmarks.tables import table
 
 _MIB = 2**20
+_KINDS = ("kv", "logits", "self_conditioning", "activations")
 
 
-def worst(measured: Iterable[Measured]) -> Measured:
-    """The case whose plan is furthest from its peak, in either direction."""
-    return max(measured, key=lambda each: abs(each.error))
+def worst(content: Mapping[str, Any]) -> float:
+    """How far the plan is from the peak in the worst case, in either direction."""
+    return max((_error(case) for case in content["cases"]), key=abs)
 
 
-def of_checkpoints(measured: Sequence[Measured]) -> str:
-    """A line for each checkpoint, and the worst of all."""
-    lines = [
-        "| checkpoint | cases | peak, MiB | plan / peak, least | most | mean of the distance |",
-        "|---|---|---|---|---|---|",
-    ]
-    for checkpoint in CHECKPOINTS:
-        of_it = [each for each in measured if each.checkpoint == checkpoint.name]
-        if of_it:
-            peaks, errors = [each.peak for each in of_it], [each.error for each in of_it]
+def of_checkpoints(content: Mapping[str, Any]) -> str:
+    """A line for each checkpoint, and the worst case of all."""
+    rows = []
+    for name, about in content["checkpoints"].items():
+        cases = [case for case in content["cases"] if case["checkpoint"] == name]
+        if cases:
+            peaks, errors = [case["peak"] for case in cases], [_error(case) for case in cases]
             mean = sum(map(abs, errors)) / len(errors)
-            lines.append(
-                f"| {checkpoint.name}: {checkpoint.about} | {len(of_it)} | {min(peaks) / _MIB:.1f} to {max(peaks) / _MIB:.1f} "
-                f"| {1 + min(errors):.3f} | {1 + max(errors):.3f} | {mean:.1%} |"
+            sizes = f"{min(peaks) / _MIB:.1f} to {max(peaks) / _MIB:.1f}"
+            rows.append(
+                [
+                    f"{name}: {about}",
+                    str(len(cases)),
+                    sizes,
+                    f"{min(errors):+.1%}",
+                    f"{max(errors):+.1%}",
+                    f"{mean:.1%}",
+                ]
             )
-    far = worst(measured)
-    case = f"{far.checkpoint}, {far.case.rows} rows × {far.case.tokens} tokens, {far.case.about}"
-    return "\n".join([*lines, "", f"Worst of {len(measured)}: {far.error:+.1%} ({case})", ""])
+    heads = ["checkpoint", "cases", "peak, MiB", "plan beside it, least", "most", "mean distance"]
+    far = max(content["cases"], key=lambda case: abs(_error(case)))
+    machine = content["machine"]
+    said = f"Worst of {len(content['cases'])} cases: {_error(far):+.1%} ({_name(far)})"
+    return f"{table(heads, rows)}\n\n{said}; torch {content['torch']}, commit {machine['commit']}, {machine['measured_at']}."
 
 
-def of_cases(measured: Iterable[Measured]) -> str:
-    """A line for each case, with what the plan is made of."""
-    lines = [
-        "| case | kv | logits | self-conditioning | activations | plan | peak | error |",
-        "|---|---|---|---|---|---|---|---|",
+def of_cases(content: Mapping[str, Any]) -> str:
+    """A line for each case, with what the plan is made of, in MiB."""
+    rows = [
+        [
+            _name(case),
+            *(f"{case[kind] / _MIB:.2f}" for kind in _KINDS),
+            f"{_planned(case) / _MIB:.2f}",
+            f"{case['peak'] / _MIB:.2f}",
+            f"{_error(case):+.1%}",
+        ]
+        for case in content["cases"]
     ]
-    for each in measured:
-        plan = each.planned
-        parts = (plan.kv, plan.logits, plan.self_conditioning, plan.activations, each.expected, each.peak)
-        sizes = " | ".join(f"{part / _MIB:.2f}" for part in parts)
-        case = f"{each.checkpoint}, {each.case.rows} × {each.case.tokens}, {each.case.about}"
-        lines.append(f"| {case} | {sizes} | {each.error:+.1%} |")
-    return "\n".join([*lines, ""]) + "\n"
+    return table(["case", *_KINDS, "plan", "peak", "error"], rows)
+
+
+def _name(case: Mapping[str, Any]) -> str:
+    about = f", {case['about']}" if case["about"] else ""
+    return f"{case['checkpoint']}, {case['rows']} rows × {case['tokens']} tokens{about}"
+
+
+def _planned(case: Mapping[str, Any]) -> int:
+    return sum(case[kind] for kind in _KINDS)
+
+
+def _error(case: Mapping[str, Any]) -> float:
+    return float(_planned(case) / case["peak"] - 1)

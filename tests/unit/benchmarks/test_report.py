@@ -90,7 +90,7 @@ def test_a_table_that_nothing_knows_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_page_has_every_table() -> None:
-    asked = re.findall(r"<!-- table: ([a-z-]+) -->", report.PAGE.read_text(encoding="utf-8"))
+    asked = re.findall(r"<!-- table: ([a-z-]+) -->", "".join(page.read_text(encoding="utf-8") for page in report.PAGES))
     assert sorted(asked) == sorted(report.SOURCES)
 
 
