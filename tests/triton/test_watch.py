@@ -11,8 +11,10 @@ DEAD = Process(pid=8, parent=7, name="triton_python_b", is_zombie=True)
 OTHER = Process(pid=9, parent=7, name="sh", is_zombie=True)
 
 
-def look(watch: Watch, children: list[Process], *, now: float, age: float | None = 0.0) -> str | None:
-    return watch.look(children=children, last_tick_age=age, now=now)
+def look(
+    watch: Watch, children: list[Process], *, now: float, age: float | None = 0.0, has_listened: bool = True
+) -> str | None:
+    return watch.look(children=children, last_tick_age=age, has_listened=has_listened, now=now)
 
 
 def test_a_live_stub_is_fine_for_ever() -> None:
@@ -41,6 +43,21 @@ def test_no_stub_yet_is_waited_for_and_a_vanished_one_is_not() -> None:
     look(watch, [LIVE], now=1001)
     assert look(watch, [], now=1002) is None
     assert look(watch, [], now=1013) is not None
+
+
+def test_a_triton_that_never_opens_its_ports_although_the_engine_is_loaded_is_reported() -> None:
+    watch = Watch(hang_seconds=600)
+    assert look(watch, [LIVE], now=0, age=None, has_listened=False) is None  # it loads as long as it takes
+    assert look(watch, [LIVE], now=1000, has_listened=False) is None
+    assert look(watch, [LIVE], now=1089, has_listened=False) is None
+    assert "has not opened its ports" in (look(watch, [LIVE], now=1090, has_listened=False) or "")
+
+
+def test_a_triton_that_opens_its_ports_late_is_fine() -> None:
+    watch = Watch(hang_seconds=600)
+    assert look(watch, [LIVE], now=0, has_listened=False) is None
+    assert look(watch, [LIVE], now=80) is None
+    assert look(watch, [LIVE], now=1000) is None
 
 
 def test_an_engine_that_does_not_tick_is_reported_with_its_age() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +119,7 @@ def _supervise(server: int, repository: Repository, options: ServeOptions, asked
     """Watch Triton to its end; `asked` gets the signals that ask for it, as they come."""
     watch = Watch(hang_seconds=options.hang_seconds)
     kill_at: float | None = None
+    has_listened = False
     while True:
         event = signal.sigtimedwait(_SIGNALS, _LOOK_SECONDS)
         now = time.monotonic()
@@ -138,7 +140,13 @@ def _supervise(server: int, repository: Repository, options: ServeOptions, asked
             os.kill(server, signal.SIGTERM)
             kill_at = now + options.exit_timeout_seconds + _KILL_AFTER_SECONDS
         tick = heartbeat.read_tick(repository.heartbeat)
-        wrong = watch.look(children=children_of(server), last_tick_age=None if tick is None else now - tick, now=now)
+        has_listened = has_listened or _listens(options)
+        wrong = watch.look(
+            children=children_of(server),
+            last_tick_age=None if tick is None else now - tick,
+            has_listened=has_listened or kill_at is not None,  # one that drains closes them
+            now=now,
+        )
         if wrong is None and kill_at is not None and now > kill_at:
             wrong = "Triton has not ended in time"
         if wrong is not None:
@@ -147,6 +155,15 @@ def _supervise(server: int, repository: Repository, options: ServeOptions, asked
                 os.killpg(server, signal.SIGKILL)
             os.waitpid(server, 0)
             return EXIT_USELESS
+
+
+def _listens(options: ServeOptions) -> bool:
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.address, options.address)  # noqa: S104 (any of ours will do)
+    try:
+        socket.create_connection((host, options.http_port), timeout=_LOOK_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _reap(server: int) -> int | None:
