@@ -78,7 +78,8 @@ class Attempts:
 
         for target in asked:
             try:
-                return await self._ask_pod(question, request, arm, target, count=count, is_last=is_last)
+                has_time = is_last and not nobody_is_ready  # a pod that is well for all that is said of it answers soon
+                return await self._ask_pod(question, request, arm, target, count=count, has_time=has_time)
             except WorkerError as error:
                 problem = error
                 self._metrics.arms.count_failure(question.model, arm, error.reason)
@@ -111,7 +112,7 @@ class Attempts:
         target: str,
         *,
         count: Callable[[Tally], None],
-        is_last: bool,
+        has_time: bool,
     ) -> Choice:
         breaker = self._breakers.of(question.model, arm, target)
         asked_at = self._clock()
@@ -126,7 +127,7 @@ class Attempts:
                 broke_off=partial(self._broke_off, question, arm, breaker),
             )
             try:
-                wait_seconds = None if is_last else question.model.wait_seconds
+                wait_seconds = None if has_time else question.model.wait_seconds
                 await choice.read_ahead(whole=question.whole, wait_seconds=wait_seconds)
             except BaseException:
                 choice.close()
