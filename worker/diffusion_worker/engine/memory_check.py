@@ -1,10 +1,8 @@
 """Before a worker is ready: the largest step is run once, and what it took is compared with the budget."""
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -12,6 +10,7 @@ from diffusion_worker.config import PlannedBytes, SamplerSettings
 from diffusion_worker.engine.admission import admit_request
 from diffusion_worker.engine.memory_meter import MemoryMeter
 from diffusion_worker.engine.memory_steps import Stage, largest_steps
+from diffusion_worker.engine.resident_meter import ResidentMeter, resident_bytes
 from diffusion_worker.engine.row import Row
 from diffusion_worker.engine.runner import Runner
 from diffusion_worker.engine.scorer import ScoreRow
@@ -42,13 +41,18 @@ class MeasuredBytes:
         return self.weights + self.kv + self.step + self.reserve
 
 
-def measure_largest_step(runner: Runner, load: Workload, costs: EngineCosts) -> MeasuredBytes:
+def measure_largest_step(
+    runner: Runner, load: Workload, costs: EngineCosts, *, meter: MemoryMeter | ResidentMeter | None = None
+) -> MeasuredBytes:
     """Every kind of step that may be the largest, of rows that ask for what takes most memory.
 
-    It looks as if the beginnings of their prompts were in the cache: its content does not matter.
+    It looks as if the beginnings of their prompts were in the cache: its content does not matter. `meter` is how it is
+    measured; None: as the device allows without taking memory itself.
     """
     reserve = _process_bytes(runner)
-    with MemoryMeter(runner.device) as meter:
+    if meter is None:
+        meter = MemoryMeter(runner.device) if runner.device.type == "cuda" else ResidentMeter()
+    with meter:
         kv = max(_rehearse(runner, load, stages) for stages in largest_steps(load, costs.layers))
     return MeasuredBytes(weights=runner.weight_bytes, kv=kv, step=max(0, meter.peak_bytes - kv), reserve=reserve)
 
@@ -70,9 +74,10 @@ def check(measured: MeasuredBytes, *, planned: PlannedBytes | None, budget: int,
 
 
 def _rehearse(runner: Runner, load: Workload, stages: Sequence[Stage]) -> int:
-    """Steps, each with more rows; most bytes of keys and values after one."""
+    """Steps, each with more rows, beside a text that is scored; most bytes of keys and values after one."""
     rows: list[Row] = []
     held = []
+    text = _begin_score(runner, load)
     try:
         for stage in stages:
             for left in stage.left:
@@ -82,9 +87,14 @@ def _rehearse(runner: Runner, load: Workload, stages: Sequence[Stage]) -> int:
                 runner.admit(row)
                 rows.append(row)
             runner.step(rows)
-            held.append(runner.cache_bytes + (_score(runner, load) if load.scores else 0))
+            held.append(runner.cache_bytes + (0 if runner.scorer is None else runner.scorer.cache_bytes))
+        if text is not None and runner.scorer is not None:
+            text.cached = max(0, len(text.inputs) - SCORED_TOKENS_BESIDE)
+            runner.scorer.step(tokens=SCORED_TOKENS_BESIDE)
         return max(held)
     finally:
+        if text is not None and runner.scorer is not None:
+            runner.scorer.end()
         for row in rows:
             runner.release(row)
 
@@ -102,26 +112,23 @@ def _row(runner: Runner, stage: Stage, *, is_autoregressive: bool) -> Row:
     return admit_request(request, runner=runner, emit=lambda _: None)
 
 
-def _score(runner: Runner, load: Workload) -> int:
-    """Bytes of keys and values of the longest text, of which as much is scored as may be beside requests."""
-    if runner.scorer is None or load.tokens < 2:
-        return 0
+def _begin_score(runner: Runner, load: Workload) -> ScoreRow | None:
+    """The longest text, all but the last of whose tokens have been read; None where nothing is scored."""
+    if runner.scorer is None or not load.scores or load.tokens < 2:
+        return None
     prompt = max(1, load.tokens - SCORED_TOKENS_BESIDE)
     text = ScoreRow(
         request_id="measure",
         prompt_token_ids=[_TOKEN] * prompt,
         completion_token_ids=[_TOKEN] * (load.tokens - prompt),
-        include_eos=False,
+        include_eos=True,
         text_bytes=0,
         emit=lambda _: None,
     )
     runner.scorer.begin([text])
-    try:
-        text.cached = prompt - 1
-        runner.scorer.step(tokens=SCORED_TOKENS_BESIDE)
-        return runner.scorer.cache_bytes
-    finally:
-        runner.scorer.end()
+    text.cached = load.tokens - 2
+    runner.scorer.step(tokens=1)
+    return text
 
 
 def _process_bytes(runner: Runner) -> int:
@@ -129,6 +136,4 @@ def _process_bytes(runner: Runner) -> int:
     if runner.device.type == "cuda":
         free, total = torch.cuda.mem_get_info(runner.device)
         return max(0, total - free - torch.cuda.memory_allocated(runner.device))
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    resident = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-    return 0 if resident is None else max(0, int(resident[1]) * 1024 - runner.weight_bytes)
+    return max(0, resident_bytes() - runner.weight_bytes)
