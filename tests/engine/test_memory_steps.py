@@ -37,11 +37,12 @@ def read(stages: Sequence[Stage], *, canvas: int, padded: bool = False) -> list[
 
 
 def test_chunks_alone_beside_canvases_that_are_committed_and_as_many_as_canvases() -> None:
-    alone, beside, as_many = (
+    alone, begun, beside, as_many = (
         read(stages, canvas=64) for stages in largest_steps(load(rows=24, tokens=768, canvas=64), Layers.PACKED)
     )
-    assert alone == [[0] * 16 + [ROOM - 3 * CHUNK - 4 * 65] + [CHUNK] * 3 + [65] * 4]
-    assert beside == [[CHUNK] + [64] * 23]
+    assert alone == [[0] * 20 + [CHUNK] * 4]
+    assert begun == [[0] * 16 + [ROOM - 3 * CHUNK - 4 * 65] + [CHUNK] * 3 + [65] * 4]
+    assert beside == [[CHUNK] + [64] * 23, [0] * 24]
     assert as_many == [[64] * 22, [0] * 22 + [CHUNK] * 2]  # 22 canvases are 1,408 tokens
 
 

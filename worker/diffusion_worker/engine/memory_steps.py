@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from diffusion_worker.sizing import Workload
 from diffusion_worker.sizing.costs import MASK_PASS_TOKENS, PREFILL_CHUNK, PREFILL_ROWS, Layers
-from diffusion_worker.sizing.footprint import prompts_beside
+from diffusion_worker.sizing.footprint import most_prompts_beside, prompts_begun, prompts_beside
 
 _ROOM = PREFILL_CHUNK * PREFILL_ROWS  # tokens of prompts in a pass that holds nobody up
 
@@ -36,14 +36,14 @@ def largest_steps(load: Workload, layers: Layers) -> Iterator[list[Stage]]:
 def _packed(load: Workload) -> Iterator[list[Stage]]:
     prompt, rows = load.tokens - 1, load.rows
     chunk, canvas = min(PREFILL_CHUNK, prompt), min(load.canvas, prompt)
-    begun = rows - PREFILL_ROWS
-    if begun > 0 and prompt > PREFILL_CHUNK:  # some end their prompts and leave room for others that begin theirs
-        ends = min(prompt, max(canvas + 1, chunk - chunk * begun // PREFILL_ROWS))
-        yield [Stage(prompt, [prompt] * begun + [ends] * PREFILL_ROWS)]
-    else:
-        yield [Stage(prompt, [chunk] * rows)]
+    yield [Stage(prompt, [chunk] * rows)]
+    begun = prompts_begun(rows)
+    if begun and prompt > PREFILL_CHUNK:  # some end their prompts and leave room for others that begin theirs
+        ends = [min(chunk, canvas + 1)] * begun
+        yield [Stage(prompt, [prompt] * (rows - PREFILL_ROWS) + [chunk] * (PREFILL_ROWS - begun) + ends)]
     if rows > 1:
-        yield [Stage(prompt, [chunk] + [canvas] * (rows - 1))]
+        readers = most_prompts_beside(rows=rows, chunk=chunk)
+        yield [Stage(prompt, [chunk] * readers + [canvas] * (rows - readers)), Stage(prompt)]  # then all have a canvas
     readers = prompts_beside(rows=rows, canvas=canvas)
     if readers > 1:
         yield [Stage(prompt, [canvas] * (rows - readers)), Stage(prompt, [chunk] * readers)]

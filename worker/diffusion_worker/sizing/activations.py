@@ -4,6 +4,7 @@ Terms are bytes for each token of the pass, in the order in which a layer makes 
 bytes of a number, I the width of the feed-forward part, H D the width of all heads.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -27,8 +28,12 @@ class Pass:
     is_causal: bool  # and has a mask for each row
 
 
-def packed(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) -> int:
-    """Of our own layers (models/gemma_layer.py). Norms and rotations are in float32; see there for what lives how long."""
+def packed(facts: ModelFacts, engine: EngineCosts, parts: Sequence[tuple[Workload, Pass]]) -> int:
+    """Of our own layers (models/gemma_layer.py). Norms and rotations are in float32; see there for what lives how long.
+
+    `parts`: rows that go through the layers together, by how long they are and how many tokens they add.
+    """
+    load, positions = parts[0][0], sum(run.positions for _, run in parts)
     e, d = load.dtype.element_bytes, facts.hidden_size
     halves = 0 if e == FLOAT32 else e  # a second copy in 16 bits of what is computed in float32
     gelu = 1 if engine.gelu_buffer or e != FLOAT32 else 0
@@ -37,20 +42,20 @@ def packed(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) ->
     dense = d * (2 * e + FLOAT32) + width * (3 + gelu) * e
     feed_forward = max(norm, dense, d * (3 * e + FLOAT32) + _experts(facts, load, gelu=gelu))
     attention = max(
-        run.positions * _packed_attention(group, facts, load) + _of_row(group, load, engine, run)
-        for group in _attending(facts, run)
+        positions * _packed_attention(group, facts, load) + max(_of_row(group, *part, engine) for part in parts)
+        for group in _attending(facts, is_causal=parts[0][1].is_causal)
     )
     head_dims = {group.kind: group.head_dim for group in facts.layers}
     rotary = sum(3 * FLOAT32 * dim // 2 for dim in head_dims.values())
-    masks = run.positions * sum(keys.tokens for keys in _masked(facts, load, engine, run))
-    return max(run.positions * feed_forward, attention) + run.positions * (rotary + 2 * _INT64) + masks
+    masks = sum(part[1].positions * keys.tokens for part in parts for keys in _masked(facts, *part, engine))
+    return max(positions * feed_forward, attention) + positions * (rotary + 2 * _INT64) + masks
 
 
-def _attending(facts: ModelFacts, run: Pass) -> list[LayerGroup]:
+def _attending(facts: ModelFacts, *, is_causal: bool) -> list[LayerGroup]:
     """The last layer, which is a full one in every Gemma, only stores in a pass over prompts."""
     every = list(facts.layers)
     some = [group for group in every if group.kind is not LayerKind.FULL or group.layers > 1]
-    return some if run.is_causal and some else every
+    return some if is_causal and some else every
 
 
 def _packed_attention(group: LayerGroup, facts: ModelFacts, load: Workload) -> int:
@@ -68,7 +73,7 @@ def _packed_attention(group: LayerGroup, facts: ModelFacts, load: Workload) -> i
     return residual_and_input + max(turning, gathering)
 
 
-def _of_row(group: LayerGroup, load: Workload, engine: EngineCosts, run: Pass) -> int:
+def _of_row(group: LayerGroup, load: Workload, run: Pass, engine: EngineCosts) -> int:
     """Attention goes row by row: what one of them gathers; its mask as numbers; keys repeated and scores for want of a kernel."""
     heads, dim, e = ceil(group.heads / load.gpus), group.head_dim, load.dtype.element_bytes
     keys = kept(group, load, engine, run.queries)
@@ -80,7 +85,7 @@ def _of_row(group: LayerGroup, load: Workload, engine: EngineCosts, run: Pass) -
     return gathered + mask + repeated + keys.tokens * run.queries * heads * (e + FLOAT32)
 
 
-def _masked(facts: ModelFacts, load: Workload, engine: EngineCosts, run: Pass) -> list[Span]:
+def _masked(facts: ModelFacts, load: Workload, run: Pass, engine: EngineCosts) -> list[Span]:
     """Kinds of layers for which each row that reads its prompt has a mask: a bool for each query and key."""
     if not run.is_causal:
         return []

@@ -107,8 +107,9 @@ def _of_scores(facts: ModelFacts, load: Workload, engine: EngineCosts, *, kv: in
     def of(tokens: int) -> int:
         return 2 * FLOAT32 * min(tokens, max(1, SCORED_LOGITS // facts.vocab_size)) * facts.vocab_size
 
-    idle_kv = min(SCORED_ROWS, load.rows) * kv_bytes(facts, load, engine)
-    return max(of(SCORED_TOKENS_BESIDE), of(SCORED_TOKENS) - (kv - idle_kv))
+    texts = min(SCORED_ROWS, load.rows)
+    idle = of(min(SCORED_TOKENS, texts * load.tokens)) - (kv - texts * kv_bytes(facts, load, engine))
+    return max(of(min(SCORED_TOKENS_BESIDE, load.tokens)), idle)
 
 
 def _beside_the_logits(facts: ModelFacts, load: Workload) -> int:
@@ -136,7 +137,7 @@ def _layers(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
 def _denoise(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
     rows = load.rows * load.branches
     run = Pass(rows=rows, queries=load.canvas, positions=rows * load.canvas, is_causal=False)
-    return packed(facts, load, engine, run)
+    return packed(facts, engine, [(load, run)])
 
 
 def _prefill(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
@@ -146,21 +147,35 @@ def _prefill(facts: ModelFacts, load: Workload, engine: EngineCosts) -> int:
     any token of a chunk.
     """
     chunk = min(PREFILL_CHUNK, _longest_prompt(load))
-    return max(_prefill_alone(facts, load, engine, chunk), _prefill_beside(facts, load, engine, chunk))
+    alone = (_prefill_alone(facts, load, engine, chunk, begun) for begun in range(prompts_begun(load.rows) + 1))
+    return max(
+        *alone, _prefill_whole(facts, load, engine, chunk), _prefill_beside(facts, load, engine, chunk)
+    ) - load.rows * kv_bytes(facts, load, engine)
 
 
-def _prefill_alone(facts: ModelFacts, load: Workload, engine: EngineCosts, chunk: int) -> int:
-    """`PREFILL_ROWS` rows read the end of their prompts; when that takes less than their chunks, others begin theirs."""
-    ends = replace(load, tokens=_longest_prompt(load), canvas=1)
-    ending, begun = min(load.rows, PREFILL_ROWS), max(0, load.rows - PREFILL_ROWS)
-    beginnings = min(
-        begun * kv_bytes(facts, replace(ends, tokens=chunk), engine, new=chunk),
-        PREFILL_ROWS * kv_bytes(facts, replace(ends, tokens=PREFILL_CHUNK), engine, new=PREFILL_CHUNK),
-    )
-    kv = ending * kv_bytes(facts, ends, engine, new=chunk) + beginnings
-    positions = min(load.rows * chunk, PREFILL_ROWS * PREFILL_CHUNK)
-    run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
-    return kv - load.rows * kv_bytes(facts, load, engine) + packed(facts, ends, engine, run)
+def _prefill_alone(facts: ModelFacts, load: Workload, engine: EngineCosts, chunk: int, begun: int) -> int:
+    """`PREFILL_ROWS` rows read on: `begun` of them but the end of their prompts, so that as many others begin theirs."""
+    chunks = min(load.rows, PREFILL_ROWS) - begun
+    end = min(chunk, load.canvas + 1)  # what is not longer goes in beside chunks
+    longest = replace(load, tokens=_longest_prompt(load), canvas=1)
+    first = replace(longest, tokens=chunk)
+    kv = chunks * kv_bytes(facts, longest, engine, new=chunk)
+    kv += begun * (kv_bytes(facts, longest, engine, new=end) + kv_bytes(facts, first, engine, new=chunk))
+    parts = [
+        (longest, _causal(chunks, chunk)),
+        (longest, _causal(begun, end)),
+        (first, replace(_causal(begun, chunk), positions=begun * (chunk - end))),
+    ]
+    return kv + packed(facts, engine, [part for part in parts if part[1].positions])
+
+
+def _prefill_whole(facts: ModelFacts, load: Workload, engine: EngineCosts, chunk: int) -> int:
+    """Prompts that are no longer than a chunk, as many as a pass reads; the last not to its end."""
+    first = replace(load, tokens=chunk, canvas=1)
+    most = PREFILL_ROWS * kv_bytes(facts, replace(first, tokens=PREFILL_CHUNK), engine, new=PREFILL_CHUNK)
+    one = kv_bytes(facts, first, engine, new=chunk)
+    run = replace(_causal(load.rows, chunk), positions=min(load.rows * chunk, PREFILL_ROWS * PREFILL_CHUNK))
+    return min(load.rows * one, most + one) + packed(facts, engine, [(first, run)])
 
 
 def _prefill_beside(facts: ModelFacts, load: Workload, engine: EngineCosts, chunk: int) -> int:
@@ -169,26 +184,39 @@ def _prefill_beside(facts: ModelFacts, load: Workload, engine: EngineCosts, chun
 
     Behind what a sliding layer keeps, a chunk takes more room than a canvas.
     """
-    if load.rows == 1:
-        return 0
     kv = kv_bytes(facts, load, engine)
+    if load.rows == 1:
+        return kv
 
-    def longer(readers: int) -> int:
-        read = min(chunk, PREFILL_CHUNK // readers)
-        return min(readers, load.rows - 1) * max(0, kv_bytes(facts, load, engine, new=read) - kv)
+    def longer(read: int) -> int:
+        return max(0, kv_bytes(facts, load, engine, new=read) - kv)
 
-    beside = max(longer(1 << i) for i in range(4))
-    positions = max(
-        (load.rows - readers) * load.canvas + min(readers * chunk, PREFILL_CHUNK) for readers in range(1, load.rows)
-    )
-    run = Pass(rows=load.rows, queries=chunk, positions=positions, is_causal=True)
-    most = beside + packed(facts, load, engine, run)
+    def beside(readers: int) -> int:
+        read = min(readers * chunk, PREFILL_CHUNK)
+        canvases, chunks = _causal(load.rows - readers, load.canvas), replace(_causal(readers, chunk), positions=read)
+        return packed(facts, engine, [(load, canvases), (load, chunks)])
+
+    room = max(min(many, load.rows - 1) * longer(min(chunk, PREFILL_CHUNK // many)) for many in (1, 2, 4, 8))
+    most = room + max(beside(readers) for readers in range(1, most_prompts_beside(rows=load.rows, chunk=chunk) + 1))
     readers = prompts_beside(rows=load.rows, canvas=load.canvas)
     if readers > 1:
-        of_canvases = load.rows * load.canvas * PREFILL_CHUNK // (PREFILL_CHUNK + load.canvas)
-        run = replace(run, positions=min(positions, of_canvases))
-        most = max(most, readers * longer(1) + packed(facts, load, engine, run))
-    return most
+        run = replace(_causal(readers, chunk), positions=load.rows * load.canvas * chunk // (chunk + load.canvas))
+        most = max(most, readers * longer(chunk) + packed(facts, engine, [(load, run)]))
+    return load.rows * kv + most
+
+
+def _causal(rows: int, queries: int) -> Pass:
+    return Pass(rows=rows, queries=queries, positions=rows * queries, is_causal=True)
+
+
+def prompts_begun(rows: int) -> int:
+    """How many of `rows` may begin their prompts when others read but the ends of theirs, and no row runs."""
+    return max(0, min(PREFILL_ROWS, rows - PREFILL_ROWS))
+
+
+def most_prompts_beside(*, rows: int, chunk: int) -> int:
+    """How many prompts of `chunk` tokens a pass reads while all others commit a canvas; the last not to its end."""
+    return min(rows - 1, ceil(PREFILL_CHUNK / chunk))
 
 
 def prompts_beside(*, rows: int, canvas: int) -> int:
