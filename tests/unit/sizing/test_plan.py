@@ -131,11 +131,15 @@ def test_an_autoregressive_arm_holds_one_text_more_which_is_scored_beside_reques
 
 
 def test_an_idle_autoregressive_engine_scores_as_much_as_its_rows_would_take() -> None:
-    """One row of 16 tokens and a text beside it take 14 MiB; without it there are logits of 262 tokens instead of 128."""
-    made = planned(DENSE_MHA, 80, rows=1, tokens=16).bytes
-    row = 28 * 2 * 16 * 256 * 2 * 16
-    assert made.kv == 2 * row
+    """Nine rows of 64 tokens, one of them a text beside the others; eight texts without it have logits of 262 tokens."""
+    made = planned(DENSE_MHA, 80, rows=8, tokens=64).bytes
+    row = 28 * 2 * 16 * 256 * 2 * 64
+    assert made.kv == 9 * row
     assert made.logits == 2 * (2**26 // 256_000) * 256_000 * 4 - row
+
+
+def test_no_more_tokens_are_scored_than_texts_have() -> None:
+    assert planned(DENSE_MHA, 80, rows=1, tokens=16).bytes.logits == 2 * 16 * 256_000 * 4
 
 
 def test_the_arm_can_be_chosen() -> None:
