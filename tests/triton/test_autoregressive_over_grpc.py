@@ -68,20 +68,30 @@ async def test_scores_come_beside_answers_and_are_counted_apart(ar_worker: Worke
 
 async def test_background_requests_get_the_rows_that_are_left_and_give_them_back(ar_worker: Worker) -> None:
     never_ends = {"max_tokens": 400, "logit_bias": {"1": -100}}
-    background = Call(ar_worker, request(**never_ends, background=True), priority=SCORE_PRIORITY)
-    assert isinstance(await background.next(), BlockEvent)
-    live = [Call(ar_worker, request(**never_ends, seed=seed)) for seed in range(SLOTS)]
-    for call in live:
-        assert isinstance(await call.next(), BlockEvent)
-    *_, end = await background.answer()
-    assert isinstance(end, ErrorEvent)
-    assert end.code == "preempted"
-    (refused,) = await Call(ar_worker, request(background=True), priority=SCORE_PRIORITY).answer()
-    assert isinstance(refused, ErrorEvent)
-    assert refused.code == "overloaded"
-    for call in live:
-        await call.cancel()
-    ar_worker.wait_for_metric("dlm_rows_in_flight", 0)
+
+    async def crowd_out() -> FinishEvent | ErrorEvent:
+        """How a background request ends that was there before as many others came as there are rows."""
+        background = Call(ar_worker, request(**never_ends, background=True), priority=SCORE_PRIORITY)
+        await asyncio.to_thread(ar_worker.wait_for_metric, "dlm_rows_in_flight", 1)
+        live = [Call(ar_worker, request(**never_ends, seed=seed)) for seed in range(SLOTS)]
+        for call in live:
+            assert isinstance(await call.next(), BlockEvent)
+        (refused,) = await Call(ar_worker, request(background=True), priority=SCORE_PRIORITY).answer()
+        assert isinstance(refused, ErrorEvent)
+        assert refused.code == "overloaded"
+        for call in live:
+            await call.cancel()
+        await asyncio.to_thread(ar_worker.wait_for_metric, "dlm_rows_in_flight", 0)
+        *_, end = await background.answer()
+        assert isinstance(end, FinishEvent | ErrorEvent)
+        return end
+
+    # It says nothing before its end, so on a busy machine it may be done before the others come.
+    ends = [await crowd_out()]
+    while isinstance(ends[-1], FinishEvent) and len(ends) < 5:
+        ends.append(await crowd_out())
+    assert isinstance(ends[-1], ErrorEvent)
+    assert ends[-1].code == "preempted"
     *_, end = await Call(ar_worker, request(max_tokens=4, background=True), priority=SCORE_PRIORITY).answer()
     assert isinstance(end, FinishEvent)
 
