@@ -87,10 +87,13 @@ class World(RuleBasedStateMachine):
         revision = data.draw(st.sampled_from(sorted(self.objects)))
         self.ready[revision] = pods
 
-    @precondition(lambda self: self.objects)
+    @precondition(lambda self: self.serving())
     @rule(data=st.data(), times=st.integers(0, 2))
     def pods_crash(self, data: st.DataObject, times: int) -> None:
-        self.crashes = {data.draw(st.sampled_from(sorted(self.objects))): Crashes(times)}
+        self.crashes = {data.draw(st.sampled_from(sorted(self.serving()))): Crashes(times)}
+
+    def serving(self) -> set[str]:
+        return {arm.revision for arm in self.model.status.routes.arms if arm.percent}
 
     @precondition(lambda self: self.in_force)
     @rule(data=st.data())
@@ -105,6 +108,8 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def the_operator_looks(self) -> None:
+        # Crashes count from a revision's first weight on.
+        self.crashes = {revision: found for revision, found in self.crashes.items() if revision in self.serving()}
         observation = self.observe()
         self.was_ready |= {revision for revision, pods in self.ready.items() if pods}
         self.was_ready |= {revision for revision, state in self.outside.items() if state is EndpointState.READY}
