@@ -69,12 +69,12 @@ test-api: setup ## against a real kube-apiserver, etcd and Prometheus: CRD, oper
 
 test-e2e: setup ## against the throw-away cluster: real pods, Triton, gateway, Helm
 	@running=$$($(PYTHON) -m cluster status 2>/dev/null || true); failed=0; \
-	  $(PYTEST) tests/cluster tests/e2e || failed=$$?; \
+	  $(PYTEST) tests/cluster tests/e2e -m 'not long' || failed=$$?; \
 	  [[ $$running == running* ]] || said=$$($(PYTHON) -m cluster down 2>&1) || { echo "$$said"; failed=1; }; \
 	  exit $$failed
 
-test-long: setup ## what does not fit CI's time: ten idle minutes without a write, aiperf
-	$(PYTEST) tests/long
+test-long: setup ## what does not fit CI's time: ten idle minutes without a write, five without an API server, aiperf, all of a rollout's faults
+	$(PYTEST) tests/long tests/e2e/test_7_rollout.py
 
 bench: setup ## the engine alone: scaling, distance to the hardware, memory, batching window, passes (FLAGS="--quick")
 	$(PYTHON) -m benchmarks.engine $(FLAGS)

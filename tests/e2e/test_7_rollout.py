@@ -187,6 +187,7 @@ def test_a_revision_that_crashes_twice_is_rolled_back_at_once(tale, eventually, 
     assert serving(tale.status()["routes"]) == {stable: 100}
 
 
+@pytest.mark.long
 def test_an_operator_that_is_killed_again_and_again_comes_to_the_same_end(tale, traffic, cluster, eventually):
     tale.is_promoted(GOOD)
     revision = tale.ask_for(NEWER)
@@ -205,6 +206,7 @@ def test_an_operator_that_is_killed_again_and_again_comes_to_the_same_end(tale, 
     assert tale.changes_of(revision)[-4:] == CLIMB
 
 
+@pytest.mark.long
 def test_without_prometheus_a_canary_stays_where_it_is_and_then_goes_on(tale, traffic, cluster, eventually):
     tale.is_promoted(NEWER)
     revision = tale.ask_for(GOOD)
@@ -231,6 +233,7 @@ def test_without_prometheus_a_canary_stays_where_it_is_and_then_goes_on(tale, tr
     tale.wait(lambda state: state["canaryPercent"] > 5, "it goes on by itself")
 
 
+@pytest.mark.long
 def test_a_detour_over_another_spec_leaves_the_stable_revision_alone(tale):
     state = tale.rollout()
     if not (state.get("stableRevision") and state.get("canaryRevision")):
@@ -251,6 +254,7 @@ def test_a_detour_over_another_spec_leaves_the_stable_revision_alone(tale):
     assert tale.changes_of(canary)[-1] == (0, "Withdrawn")
 
 
+@pytest.mark.long
 def test_a_promoted_revision_that_degrades_is_switched_to_ar_by_itself(tale, traffic, eventually, record):
     revision = tale.is_promoted(NEWER)
     asked_before = len(traffic.told())
@@ -275,6 +279,7 @@ def test_a_promoted_revision_that_degrades_is_switched_to_ar_by_itself(tale, tra
             tale.signal_stub(revision, signal.SIGCONT)
 
 
+@pytest.mark.long
 def test_a_due_rollback_waits_while_nobody_could_take_over(tale, traffic, cluster, eventually):
     stable = tale.is_promoted(NEWER)
     asked_before = len(traffic.told())
