@@ -16,6 +16,9 @@ LOCK := uv pip compile pyproject.toml --python-version 3.11 --no-emit-index-url 
 # One thread per process: torch with two is slow as soon as the cores are shared.
 export OMP_NUM_THREADS ?= 1
 
+# Machines are shared: what fails is run once more, alone. What is wrong fails twice, and what failed once is printed.
+tests = { $(PYTEST) $(1) || { echo "once more, what failed:"; $(PYTEST) --last-failed --last-failed-no-failures none $(1); }; }
+
 .NOTPARALLEL: # the tests share one machine and one cluster
 .PHONY: help setup check format generate lock test test-unit test-api test-e2e test-long bench bench-peers bench-gateway bench-operator demo cluster clean-cluster images clean-cache
 
@@ -62,14 +65,14 @@ lock: setup ## requirements/*.txt from pyproject.toml
 test: check test-unit test-api test-e2e ## everything that CI runs; ends the cluster that it started
 
 test-unit: setup ## pure code, engine against transformers, gateway and Triton as local processes
-	$(PYTEST) tests/unit tests/property tests/sim tests/engine tests/gateway tests/triton
+	@$(call tests,tests/unit tests/property tests/sim tests/engine tests/gateway tests/triton)
 
 test-api: setup ## against a real kube-apiserver, etcd and Prometheus: CRD, operator, gates' data, Helm chart
-	$(PYTEST) tests/api tests/prometheus tests/chart
+	@$(call tests,tests/api tests/prometheus tests/chart)
 
 test-e2e: setup ## against the throw-away cluster: real pods, Triton, gateway, Helm
 	@running=$$($(PYTHON) -m cluster status 2>/dev/null || true); failed=0; \
-	  $(PYTEST) tests/cluster tests/e2e -m 'not long' || failed=$$?; \
+	  $(call tests,tests/cluster tests/e2e -m 'not long') || failed=$$?; \
 	  [[ $$running == running* ]] || said=$$($(PYTHON) -m cluster down 2>&1) || { echo "$$said"; failed=1; }; \
 	  exit $$failed
 

@@ -15,7 +15,7 @@ case "$*" in
   "-c "*) exit {unfit} ;;
   "-m venv "*) [ -z "{venv}" ] && exit 1; mkdir -p .venv/bin; cp "$0" .venv/bin/pip; cp "$0" .venv/bin/uv; cp "$0" .venv/bin/python; cp "$0" .venv/bin/pytest ;;
   *"cluster status") [ -e cluster-runs ] && echo "running, supervised by process 1" || {{ echo "not running"; exit 3; }} ;;
-  "tests/cluster"*) [ ! -e tests-fail ] ;;
+  *"tests/cluster"*) [ -e tests-fail ] && exit 1; rm tests-fail-once 2>/dev/null && exit 1; exit 0 ;;
 esac
 """
 
@@ -103,3 +103,15 @@ def test_a_cluster_that_ran_before_the_tests_runs_on(checkout):
     assert checkout.make("test-e2e").returncode == 0
 
     assert "python -m cluster down" not in checkout.calls()
+
+
+def test_what_failed_once_is_run_once_more_alone(checkout):
+    checkout.python("python3")
+    (checkout.folder / "tests-fail-once").touch()
+
+    done = checkout.make("test-e2e")
+
+    assert done.returncode == 0
+    assert "once more, what failed" in done.stdout
+    asked = [call for call in checkout.calls() if "tests/cluster" in call]
+    assert ["--last-failed" in call for call in asked] == [False, True]
