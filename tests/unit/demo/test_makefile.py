@@ -15,7 +15,7 @@ case "$*" in
   "-c "*) exit {unfit} ;;
   "-m venv "*) [ -z "{venv}" ] && exit 1; mkdir -p .venv/bin; cp "$0" .venv/bin/pip; cp "$0" .venv/bin/uv; cp "$0" .venv/bin/python; cp "$0" .venv/bin/pytest ;;
   *"cluster status") [ -e cluster-runs ] && echo "running, supervised by process 1" || {{ echo "not running"; exit 3; }} ;;
-  *"tests/cluster"*) [ -e tests-fail ] && exit 1; rm tests-fail-once 2>/dev/null && exit 1; exit 0 ;;
+  *"tests/cluster"*) [ -e tests-fail ] && exit 1; [[ -e tests-fail-once && "$*" != *--last-failed* ]] && exit 1; exit 0 ;;
 esac
 """
 
