@@ -24,11 +24,13 @@ def test_the_demo_streams_a_story_and_says_how_to_go_on(cluster):
     assert "make clean-cluster" in rest
 
 
-def test_the_printed_columns_tell_phase_readiness_weight_rollout_and_address(cluster):
-    header, row, *_ = cluster.kubectl("get", "dm", "storyteller").splitlines()
+def test_the_printed_columns_tell_phase_readiness_weight_rollout_and_address(cluster, eventually):
+    def columns():
+        header, row, *_ = cluster.kubectl("get", "dm", "storyteller").splitlines()
+        assert header.split() == ["NAME", "PHASE", "READY", "WEIGHT", "ROLLOUT", "STEP", "GATES", "URL", "AGE"]
+        return row.split()[2:5]
 
-    assert header.split() == ["NAME", "PHASE", "READY", "WEIGHT", "ROLLOUT", "STEP", "GATES", "URL", "AGE"]
-    assert row.split()[2:5] == ["True", "100", "Promoted"]
+    eventually(lambda: columns() == ["True", "100", "Promoted"], "the storyteller has all requests")
 
 
 def test_explain_reads_like_documentation(cluster):
