@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks import checkpoints, paths, results, tables
 from benchmarks.engine import limit, memory, passes, scaling, window
-from benchmarks.errors import BenchmarkError
+from benchmarks.exits import exit_code
 from benchmarks.load import LoadGuard
 from benchmarks.machine import Machine, require_cores, versions
 from benchmarks.progress import say
@@ -27,29 +27,25 @@ _MEASURES: dict[str, Callable[[argparse.Namespace, LoadGuard], dict[str, Any]]] 
 def main() -> int:
     """0: measured; 1: could not be measured, and standard error says why."""
     options = _parser().parse_args()
+    return exit_code(lambda: _measure(options), interrupted="interrupted; what was finished is written\n")
+
+
+def _measure(options: argparse.Namespace) -> None:
     guard = LoadGuard(force=options.force)
-    try:
-        require_cores(2)
-        os.sched_setaffinity(0, {_CORE})
-        checkpoints.prepare()
-        for name in options.benchmarks or _MEASURES:
-            say(f"{name}: begins")
-            content = _MEASURES[name](options, guard) | {
-                "machine": Machine.here(),
-                "versions": versions(["torch", "transformers"]),
-                "pinning": f"one thread on core {_CORE}",
-                "forced": options.force,
-            }
-            file = (paths.BENCH / f"quick-{name}.json") if options.quick else results.FOLDER / f"{name}.json"
-            results.write(file, content)
-            sys.stdout.write(tables.ENGINE[name](results.read(file) or {}) + "\n\n")
-    except BenchmarkError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted; what was finished is written\n")
-        return 130
-    return 0
+    require_cores(2)
+    os.sched_setaffinity(0, {_CORE})
+    checkpoints.prepare()
+    for name in options.benchmarks or _MEASURES:
+        say(f"{name}: begins")
+        content = _MEASURES[name](options, guard) | {
+            "machine": Machine.here(),
+            "versions": versions(["torch", "transformers"]),
+            "pinning": f"one thread on core {_CORE}",
+            "forced": options.force,
+        }
+        file = (paths.BENCH / f"quick-{name}.json") if options.quick else results.FOLDER / f"{name}.json"
+        results.write(file, content)
+        sys.stdout.write(tables.ENGINE[name](results.read(file) or {}) + "\n\n")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks import machine, paths, results, tables
-from benchmarks.errors import BenchmarkError
+from benchmarks.exits import exit_code
 from benchmarks.gateway import client, contestants, environment
 from benchmarks.gateway.client import Streamed
 from benchmarks.gateway.contestants import Proxy
@@ -21,21 +21,18 @@ _WARM_UP = 50
 def main() -> int:
     """0: measured; 1: could not be measured, and standard error says why."""
     options = _parser().parse_args()
-    try:
-        machine.require_cores(2)
-        environment.prepare()
-        with contestants.started() as (proxies, roots):
-            content = _measure(options, proxies, roots)
-    except BenchmarkError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return exit_code(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    machine.require_cores(2)
+    environment.prepare()
+    with contestants.started() as (proxies, roots):
+        content = _measure(options, proxies, roots)
     file = paths.BENCH / "quick-gateway.json" if options.quick else results.FOLDER / "gateway.json"
     results.write(file, content)
     say(f"written to {file}")
     sys.stdout.write(tables.gateway(results.read(file) or {}) + "\n")
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

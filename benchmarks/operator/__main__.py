@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from benchmarks import machine, paths, results, tables
-from benchmarks.errors import BenchmarkError
+from benchmarks.exits import exit_code
 from benchmarks.load import LoadGuard, Snapshot
 from benchmarks.operator.measure import Figures, measure
 
@@ -19,20 +19,18 @@ _SIZES = (1, 100, 1000)
 def main() -> int:
     """0: measured; 1: could not be measured, and standard error says why."""
     options = _parser().parse_args()
+    return exit_code(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
     sizes = options.models or ((1, 50) if options.quick else _SIZES)
     idle_seconds = 20.0 if options.quick else 60.0 * options.idle_minutes
     guard = LoadGuard(force=options.force, attempts=2, snapshot=_snapshot)
-    try:
-        machine.require_cores(2)
-        measured = {}
-        for models in sizes:
-            action = partial(_measure, models, reactions=options.reactions, idle_seconds=idle_seconds)
-            measured[models] = guard.run(f"{models} models", action)
-    except BenchmarkError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    machine.require_cores(2)
+    measured = {}
+    for models in sizes:
+        action = partial(_measure, models, reactions=options.reactions, idle_seconds=idle_seconds)
+        measured[models] = guard.run(f"{models} models", action)
     content = {
         "machine": machine.Machine.here(),
         "versions": machine.versions(("kopf", "kubernetes", "pydantic")),
@@ -43,7 +41,6 @@ def main() -> int:
     file = paths.BENCH / "quick-operator.json" if options.quick else results.FOLDER / "operator.json"
     results.write(file, content)
     sys.stdout.write(f"{tables.operator(results.read(file) or {})}\n\nwritten to {file}\n")
-    return 0
 
 
 def _measure(models: int, *, reactions: int, idle_seconds: float) -> Figures:

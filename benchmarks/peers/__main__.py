@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import checkpoints, machine, paths, results, tables
-from benchmarks.errors import BenchmarkError
+from benchmarks.exits import exit_code
 from benchmarks.load import LoadGuard
 from benchmarks.peers import environment, real_load, same_work, summary
 from benchmarks.peers.placement import Cores, Placement
@@ -17,19 +17,15 @@ _QUICK_REQUESTS = 16
 def main() -> int:
     """0: measured; 1: could not be measured, and standard error says why."""
     options = _parser().parse_args()
-    try:
-        machine.require_cores(2)
-        environment.prepare()
-        checkpoints.prepare()
-        if options.command != "setup":
-            _measure(options)
-    except BenchmarkError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted; the same command goes on where it was\n")
-        return 130
-    return 0
+    return exit_code(lambda: _run(options), interrupted="interrupted; the same command goes on where it was\n")
+
+
+def _run(options: argparse.Namespace) -> None:
+    machine.require_cores(2)
+    environment.prepare()
+    checkpoints.prepare()
+    if options.command != "setup":
+        _measure(options)
 
 
 def _parser() -> argparse.ArgumentParser:

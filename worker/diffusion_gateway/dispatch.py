@@ -64,7 +64,7 @@ class Dispatcher:
             ApiError: 400 if the request is at fault, 429 if a queue was full, 503 if nobody could answer.
         """
         chosen = self._plan(question)
-        nobody_is_ready = not any(question.table.targets(question.model, arm) for arm in chosen.arms)
+        nobody_is_ready = not any(question.table.has_ready(question.model, arm) for arm in chosen.arms)
         second_best: Answer | None = None
         try:
             for arm in chosen.arms:

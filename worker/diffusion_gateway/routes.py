@@ -101,6 +101,10 @@ class Table:
             return [endpoint_target(model, arm)]
         return _addresses(self.pods, model, arm)
 
+    def has_ready(self, model: Model, arm: RouteArm) -> bool:
+        """Whether `targets` has any; cheaper than to list them."""
+        return arm.endpoint is not None or bool(self.pods.get(ServiceKey(model.namespace, arm.service)))
+
     def last_resort(self, model: Model, arm: RouteArm) -> list[str]:
         """`host:port` of pods that are said to be not ready.
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 
 from . import explain_command, logs, plan_command, prometheus_flags, simulate_command
 from .settings import OperatorSettings
@@ -35,33 +36,22 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    plan_command.add_arguments(
-        commands.add_parser(
-            "plan",
-            help="tell how many rows and tokens of a model fit a GPU",
-            description=plan_command.DESCRIPTION,
-            epilog=plan_command.EPILOG,
+
+    def command(name: str, text: str, module: ModuleType) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name,
+            help=text,
+            description=module.DESCRIPTION,
+            epilog=module.EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-    )
+
+    plan_command.add_arguments(command("plan", "tell how many rows and tokens of a model fit a GPU", plan_command))
     simulate_command.add_arguments(
-        commands.add_parser(
-            "simulate",
-            help="play a rollout on a model of traffic, to see what its gates would do",
-            description=simulate_command.DESCRIPTION,
-            epilog=simulate_command.EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        command("simulate", "play a rollout on a model of traffic, to see what its gates would do", simulate_command)
     )
     explain_command.add_arguments(
-        commands.add_parser(
-            "explain",
-            help="tell what happened to a rollout and why",
-            description=explain_command.DESCRIPTION,
-            epilog=explain_command.EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        ),
-        environment,
+        command("explain", "tell what happened to a rollout and why", explain_command), environment
     )
     run = commands.add_parser(
         "run", help="watch DiffusionModels and act on them", description="Watch DiffusionModels and act on them."
