@@ -87,9 +87,14 @@ def test_a_frozen_worker_is_given_up_in_time_and_asked_again_when_it_is_back(clu
     assert at_once.arm == "fallback"
     eventually(lambda: is_quiet(cluster), "all requests are counted")
     counted = gateways.counts(cluster).since(before)
-    assert reasons(counted, "fallbacks") == {"timeout": 1, "no_ready_pod": 1}
+    # One of two gateways answers, and it may have no connection to the pod yet: then connecting takes too long.
+    silence = {"timeout", "unavailable"}
+    fallbacks = reasons(counted, "fallbacks")
+    assert fallbacks.pop("no_ready_pod") == 1
+    assert fallbacks.keys() <= silence
+    assert sum(fallbacks.values()) == 1
     failures = reasons(counted, "arm_failures", kind="diffusion")
-    assert failures.keys() == {"timeout", "no_ready_pod"}
+    assert failures.keys() <= silence | {"no_ready_pod"}
     assert sum(failures.values()) == 4
     assert counted.by("code", "diffusion_gateway_requests_total", model="fragile") == {"200": 2, "502": 1, "503": 1}
 
