@@ -15,6 +15,7 @@ from diffusion_operator.core.sizing import Arm, Asked, Budget, Device, Dtype, Pl
 from .plan_table import as_json, as_table
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
+_LEAST_BYTES = 2**20
 
 DESCRIPTION = """\
 Plans rows (requests in flight) and tokens of a model for a GPU, before anything is downloaded or started.
@@ -96,7 +97,7 @@ def run(options: argparse.Namespace) -> tuple[int, str]:
     )
     budget = Budget(memory_bytes=options.gpu_memory, utilization=options.memory_utilization)
     if budget.bytes < 1:
-        return BAD_INPUT, "--gpu-memory × --memory-utilization is less than one byte: write the memory as 80Gi\n"
+        return BAD_INPUT, "--gpu-memory × --memory-utilization is less than one byte: raise --memory-utilization\n"
     try:
         facts = read_facts(options.source)
         made = plan(facts, asked, budget, device=device)
@@ -146,9 +147,13 @@ def _notes(facts: ModelFacts, made: Plan) -> list[str]:
 
 def _bytes(text: str) -> int:
     try:
-        return int(amount(text))
+        found = int(amount(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    if found < _LEAST_BYTES:
+        # A bare number is bytes, as everywhere in Kubernetes, and hardly ever meant so.
+        raise argparse.ArgumentTypeError(f"{text} is {found} bytes: write the memory with its unit, as 80Gi")
+    return found
 
 
 def _share(text: str) -> float:

@@ -96,7 +96,11 @@ def test_on_cpu_weights_are_float32_as_the_worker_has_them(llada: str, capsys: p
         (["--gpu-memory", "80Gi", "--source", __file__], "does not hold the facts of a model"),
         (["--gpu-memory", "80GB", "--source", "LLADA"], "'80GB' is not a quantity: write a positive number"),
         (["--gpu-memory", "80Gi", "--source", ""], "--source is empty"),
-        (["--gpu-memory", "1", "--source", "LLADA"], "less than one byte: write the memory as 80Gi"),
+        (["--gpu-memory", "80", "--source", "LLADA"], "80 is 80 bytes: write the memory with its unit, as 80Gi"),
+        (
+            ["--gpu-memory", "80Gi", "--source", "LLADA", "--memory-utilization", "1e-12"],
+            "less than one byte: raise --memory-utilization",
+        ),
         (["--gpu-memory", "80Gi", "--source", "LLADA"], "gives no canvas length"),
         (["--gpu-memory", "80Gi", "--source", "LLADA", "--canvas", "0"], "a canvas of 0 tokens: write a number from 8"),
         (["--gpu-memory", "80Gi", "--source", "LLADA", "--canvas", "64", "--sequence", "9000"], "longer than the 4096"),
