@@ -71,8 +71,8 @@ class Ending:
 class Stream:
     """A streamed answer that is read event by event."""
 
-    def __init__(self, response: httpx2.Response, ending: Ending) -> None:
-        self._lines = response.iter_lines()
+    def __init__(self, lines: Iterator[str], ending: Ending) -> None:
+        self._lines = lines
         self.ending = ending
 
     def read_text(self) -> str:
@@ -90,8 +90,8 @@ class Stream:
 
 @contextmanager
 def streaming(url: str, *, headers: dict[str, str] | None = None, **body: Any) -> Iterator[Stream]:
-    """A streamed completion. A connection that breaks is told in its ending."""
-    ending, began = Ending(), time.monotonic()
+    """A streamed completion. A connection that breaks, or that is refused, is told in its ending."""
+    ending, began, is_open = Ending(), time.monotonic(), False
     try:
         with (
             httpx2.Client(base_url=url, timeout=LONGEST_SECONDS, trust_env=False) as client,
@@ -101,13 +101,16 @@ def streaming(url: str, *, headers: dict[str, str] | None = None, **body: Any) -
             if response.status_code != 200:
                 response.read()
                 ending.error = response.json()["error"]
-            yield Stream(response, ending)
+            is_open = True
+            yield Stream(response.iter_lines(), ending)
     except httpx2.TimeoutException:
         ending.hung = True
     except httpx2.TransportError as error:
         ending.cut = repr(error)
     finally:
         ending.seconds = time.monotonic() - began
+    if not is_open:
+        yield Stream(iter(()), ending)
 
 
 def ask(url: str, *, stream: bool = True, headers: dict[str, str] | None = None, **body: Any) -> Ending:
