@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from diffusion_gateway.triton import TritonStream
+from diffusion_gateway.triton import TritonServer, TritonStream
 from diffusion_worker.wire import DraftEvent, ErrorEvent, FinishEvent, GenerateRequest
-from tritonclient.grpc.aio import InferenceServerClient
 
 from tests.gateway.fake_triton import Event, FakeTriton, block, drafts, finish, says, waits_for
 from tests.gateway.stack import Stack, eventually
@@ -24,14 +24,15 @@ def draft(step: int, index: int = 0) -> DraftEvent:
 async def stream_of(script: Any) -> AsyncIterator[TritonStream]:
     pod = FakeTriton(script)
     await pod.start("127.0.0.1")
-    client = InferenceServerClient(f"127.0.0.1:{pod.port}")
-    stream = TritonStream(client, GenerateRequest(request_id="r", prompt="x", seed=1, drafts=True))
+    server = TritonServer(f"127.0.0.1:{pod.port}")
+    request = GenerateRequest(request_id="r", prompt="x", seed=1, drafts=True)
+    stream = server.open(request, revision=None, traceparent=None, clock=time.monotonic)
     try:
         yield stream
     finally:
         stream.close()
         await asyncio.gather(stream.task, return_exceptions=True)
-        await client.close()
+        await server.close()
         await pod.kill()
 
 

@@ -2,15 +2,14 @@
 
 import asyncio
 import contextlib
+import struct
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import grpc
-import numpy as np
 from diffusion_worker.wire import (
     EVENT,
-    EVENT_TENSOR,
     MODEL_NAME,
     REQUEST_TENSOR,
     REVISION_PARAMETER,
@@ -21,13 +20,14 @@ from diffusion_worker.wire import (
     encode_request,
 )
 from pydantic import ValidationError
-from tritonclient.grpc import InferInput, InferResult
-from tritonclient.grpc.aio import InferenceServerClient
-from tritonclient.utils import InferenceServerException
+from tritonclient.grpc import service_pb2
 
 from .event_stream import Event, EventStream
 from .reasons import Reason, WorkerError
 
+_METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
+_LENGTH = struct.Struct("<I")
+"""Before each element of a BYTES tensor."""
 _MAX_MESSAGE_BYTES = 64 * 2**20
 _CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
@@ -58,23 +58,23 @@ class TritonStream(EventStream):
 
     def __init__(
         self,
-        client: InferenceServerClient,
+        infer: Callable[[Any], Any],
         request: GenerateRequest | ScoreRequest,
         *,
         revision: str | None = None,
         traceparent: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`revision`: another one's worker refuses the request. `traceparent`: for the worker's log lines."""
-        self._client = client
-        self._item = _item(request, revision=revision, traceparent=traceparent)
+        """`infer`: of a `TritonServer`. `revision`: another one's worker refuses the request. `traceparent`: for the worker's log lines."""
+        self._infer = infer
+        self._message = _message(request, revision=revision, traceparent=traceparent)
         super().__init__(clock=clock)
 
     async def _read(self) -> None:
-        call = self._client.stream_infer(_one(self._item))
+        call = self._infer(self._message)
         try:
-            async for result, error in call:
-                await self._put(_event(result, error))
+            async for response in call:
+                await self._put(_event(response))
                 if self._ended:
                     break
             else:
@@ -91,7 +91,14 @@ class TritonServer:
     """One pod, by its `host:port`. The connection is made with the first request, and again whenever it broke."""
 
     def __init__(self, target: str) -> None:
-        self._client = InferenceServerClient(target, channel_args=_CHANNEL_OPTIONS)
+        self._channel = grpc.aio.insecure_channel(target, options=_CHANNEL_OPTIONS)
+        # By its definition the method takes a stream of requests, and tritonclient's `stream_infer` sends headers, request and end of the
+        # stream one after the other. The only request of a stream goes out together with both.
+        self._infer = self._channel.unary_stream(
+            _METHOD,
+            request_serializer=service_pb2.ModelInferRequest.SerializeToString,
+            response_deserializer=service_pb2.ModelStreamInferResponse.FromString,
+        )
 
     def open(
         self,
@@ -102,11 +109,11 @@ class TritonServer:
         clock: Callable[[], float],
     ) -> TritonStream:
         """Send a request. Failures to connect show in the stream."""
-        return TritonStream(self._client, request, revision=revision, traceparent=traceparent, clock=clock)
+        return TritonStream(self._infer, request, revision=revision, traceparent=traceparent, clock=clock)
 
     async def close(self) -> None:
         """Close the connection."""
-        await self._client.close()
+        await self._channel.close()
 
 
 async def _read_tail(call: Any) -> None:
@@ -116,38 +123,40 @@ async def _read_tail(call: Any) -> None:
                 pass
 
 
-async def _one(item: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    yield item
+def _message(request: GenerateRequest | ScoreRequest, *, revision: str | None, traceparent: str | None) -> Any:
+    """The request as a `ModelInferRequest`."""
+    data = encode_request(request)
+    tensor = service_pb2.ModelInferRequest.InferInputTensor(name=REQUEST_TENSOR, datatype="BYTES", shape=[1, 1])
+    message = service_pb2.ModelInferRequest(
+        model_name=MODEL_NAME,
+        id=request.request_id,
+        inputs=[tensor],
+        raw_input_contents=[_LENGTH.pack(len(data)) + data],
+    )
+    for name, value in ((REVISION_PARAMETER, revision), (TRACEPARENT_PARAMETER, traceparent)):
+        if value is not None:
+            message.parameters[name].string_param = value
+    # Without one it has the model's default, which is the first.
+    if isinstance(request, ScoreRequest) or request.background:
+        message.parameters["priority"].uint64_param = SCORE_PRIORITY
+    return message
 
 
-def _item(request: GenerateRequest | ScoreRequest, *, revision: str | None, traceparent: str | None) -> dict[str, Any]:
-    """The request as tritonclient takes it."""
-    tensor = InferInput(REQUEST_TENSOR, [1, 1], "BYTES")
-    tensor.set_data_from_numpy(np.array([[encode_request(request)]], dtype=np.object_))
-    parameters = {REVISION_PARAMETER: revision, TRACEPARENT_PARAMETER: traceparent}
-    # 0: the model's default, which is the first.
-    priority = SCORE_PRIORITY if isinstance(request, ScoreRequest) or request.background else 0
-    return {
-        "model_name": MODEL_NAME,
-        "inputs": [tensor],
-        "request_id": request.request_id,
-        "priority": priority,
-        "parameters": {name: value for name, value in parameters.items() if value is not None},
-    }
-
-
-def _event(result: InferResult | None, error: InferenceServerException | None) -> Event | WorkerError:
-    if error is not None or result is None:
-        return _from_message(str(error.message()) if error else "an empty response")
+def _event(response: Any) -> Event | WorkerError:
+    """What a `ModelStreamInferResponse` says."""
+    if response.error_message:
+        return _from_message(response.error_message)
+    outputs = response.infer_response.raw_output_contents
     try:
-        return EVENT.validate_json(result.as_numpy(EVENT_TENSOR).item())
+        # The one element of the one tensor, `event`.
+        return EVENT.validate_json(outputs[0][_LENGTH.size :])
     except ValidationError as problem:
         # Not its text: that quotes the event, and the event holds the answer, which no log should.
         first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the event"
         return WorkerError(Reason.ENGINE_ERROR, f"the worker sent what is no event: {where}: {first['type']}")
-    except (AttributeError, ValueError) as problem:
-        return WorkerError(Reason.ENGINE_ERROR, f"the worker sent what is no event: {type(problem).__name__}")
+    except IndexError:
+        return WorkerError(Reason.ENGINE_ERROR, "the worker sent what is no event: an empty response")
 
 
 def _from_message(message: str) -> WorkerError:

@@ -1,20 +1,21 @@
 """What the gateway makes of what a worker sends."""
 
-import numpy as np
+import struct
+from typing import Any
+
 import pytest
 from diffusion_gateway.reasons import Reason, WorkerError
 from diffusion_gateway.triton import _event
 from diffusion_worker.wire import BlockEvent
+from tritonclient.grpc import service_pb2
 
 
-class Result:
-    """Stands for tritonclient's `InferResult`."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def as_numpy(self, _: str) -> "np.ndarray":
-        return np.array([self._text.encode()], dtype=np.object_)
+def response(text: str) -> Any:
+    data = text.encode()
+    contents = [struct.pack("<I", len(data)) + data]
+    return service_pb2.ModelStreamInferResponse(
+        infer_response=service_pb2.ModelInferResponse(raw_output_contents=contents)
+    )
 
 
 STRANGE = {
@@ -27,7 +28,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("text", STRANGE.values(), ids=STRANGE.keys())
 def test_an_event_that_cannot_be_read_is_told_without_its_text(text: str) -> None:
-    told = _event(Result(text), None)  # type: ignore[arg-type]
+    told = _event(response(text))
     assert isinstance(told, WorkerError)
     assert told.reason is Reason.ENGINE_ERROR
     assert "no event" in told.message
@@ -36,4 +37,10 @@ def test_an_event_that_cannot_be_read_is_told_without_its_text(text: str) -> Non
 
 def test_what_a_newer_worker_says_beside_the_known_does_not_stop_the_gateway() -> None:
     newer = '{"type": "block", "index": 0, "text": "Once", "tokens": 1, "steps": 1, "mood": "good"}'
-    assert _event(Result(newer), None) == BlockEvent(index=0, text="Once", tokens=1, steps=1)  # type: ignore[arg-type]
+    assert _event(response(newer)) == BlockEvent(index=0, text="Once", tokens=1, steps=1)
+
+
+def test_a_response_without_an_event_is_told() -> None:
+    told = _event(service_pb2.ModelStreamInferResponse())
+    assert isinstance(told, WorkerError)
+    assert told.reason is Reason.ENGINE_ERROR
