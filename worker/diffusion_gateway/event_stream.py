@@ -46,11 +46,14 @@ class EventStream(ABC):
         Raises:
             WorkerError: the server failed, or nothing came in time.
         """
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                item = await self._queue.get()
-        except TimeoutError:
-            raise WorkerError(Reason.TIMEOUT, f"nothing came for {timeout_seconds:g} s") from None
+        if self._queue.empty():
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    item = await self._queue.get()
+            except TimeoutError:
+                raise WorkerError(Reason.TIMEOUT, f"nothing came for {timeout_seconds:g} s") from None
+        else:
+            item = self._queue.get_nowait()
         if isinstance(item, WorkerError):
             raise item
         return item

@@ -1,10 +1,10 @@
 """An answer as OpenAI's clients want it: as server-sent events, one chunk per block, or in one piece."""
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from diffusion_worker.wire import BlockEvent, DraftEvent, FinishEvent
+from pydantic_core import to_json
 
 from .answers import Answer
 from .openai.errors import ApiError
@@ -67,4 +67,4 @@ def broken_off(error: WorkerError | ApiError) -> ApiError:
 
 def encode(data: Mapping[str, Any]) -> bytes:
     """One server-sent event."""
-    return b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + to_json(data) + b"\n\n"
