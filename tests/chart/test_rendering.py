@@ -193,19 +193,31 @@ def test_the_image_is_the_most_specific_one_named(values: dict[str, str], image:
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
 
 
-def test_a_network_policy_leaves_the_admin_port_to_the_operator_alone():
-    policy = render({"networkPolicy.enabled": True}).one("NetworkPolicy", "diffusion-operator-gateway")
-    admin = [rule for rule in policy["spec"]["ingress"] if rule["ports"] == [{"port": "admin", "protocol": "TCP"}]]
-    (peer,) = admin[0]["from"]
-    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
-
-
-def test_prometheus_reaches_the_gateway_where_clients_are_restricted():
+def test_network_policies_tell_clients_from_those_who_read_metrics_and_routes():
     clients, prometheus = [{"ipBlock": {"cidr": "192.0.2.1/32"}}], [{"ipBlock": {"cidr": "192.0.2.2/32"}}]
     policy = render(
         {"networkPolicy.enabled": True, "networkPolicy.clients": clients, "networkPolicy.prometheus": prometheus}
     ).one("NetworkPolicy", "diffusion-operator-gateway")
-    assert policy["spec"]["ingress"][0]["from"] == clients + prometheus
+    ingress = {rule["ports"][0]["port"]: rule["from"] for rule in policy["spec"]["ingress"]}
+    *scrapers, operator = ingress["admin"]
+    assert (ingress["http"], scrapers) == (clients, prometheus)
+    assert operator["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+
+
+def test_metrics_can_be_scraped_behind_network_policies_that_name_no_prometheus():
+    policy = render({"networkPolicy.enabled": True}).one("NetworkPolicy", "diffusion-operator-gateway")
+    assert all("from" not in rule for rule in policy["spec"]["ingress"])
+
+
+def test_prometheus_is_sent_to_the_gateways_admin_port():
+    rendered = render({"metrics.podMonitor.enabled": True})
+    deployment = rendered.one("Deployment", "diffusion-operator-gateway")
+    monitor = rendered.one("PodMonitor", "diffusion-operator-gateway")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    annotated = deployment["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"]
+    scraped = {int(annotated), ports[monitor["spec"]["podMetricsEndpoints"][0]["port"]]}
+    assert scraped == {ports["admin"]}
 
 
 def test_pod_monitors_look_for_workers_where_models_may_be():

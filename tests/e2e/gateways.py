@@ -48,11 +48,15 @@ def counts(cluster: Any) -> Counts:
     addresses = pods(cluster)
     assert addresses, "no gateway is ready"
     for name, address in addresses.items():
-        text = httpx2.get(f"http://{address}:8081/metrics", timeout=30, trust_env=False).text
-        for family in text_string_to_metric_families(text):
+        for family in text_string_to_metric_families(metrics(address)):
             for sample in family.samples:
                 samples[name, sample.name, frozenset(sample.labels.items())] = sample.value
     return Counts(samples)
+
+
+def metrics(address: str) -> str:
+    """What the gateway at `address` shows to Prometheus."""
+    return httpx2.get(f"http://{address}:8081/metrics", timeout=30, trust_env=False).text
 
 
 def routes(address: str, model: str, *, namespace: str = "default") -> dict[str, Any]:

@@ -7,6 +7,8 @@ import httpx2
 import openai
 import pytest
 
+from tests.e2e import gateways
+
 MODEL = "storyteller"
 QUESTION = [{"role": "user", "content": "Tell me a story about a fox."}]
 
@@ -125,8 +127,8 @@ def test_more_requests_than_rows_all_end_in_an_answer_or_a_429_with_retry_after(
 
 
 def test_metrics_of_gateway_and_worker_count_the_requests(cluster):
-    gateway = httpx2.get(f"{cluster.url}/metrics", timeout=30).text
-    assert "diffusion_gateway_requests_total" in gateway
+    for address in gateways.pods(cluster).values():
+        assert "diffusion_gateway_requests_total" in gateways.metrics(address)
     selector = "serving.diffusion-operator.dev/kind=diffusion,serving.diffusion-operator.dev/model=storyteller"
     pod = cluster.ready_pods(selector)[0]
     worker = cluster.kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/{pod}:8002/proxy/metrics")

@@ -56,9 +56,15 @@ async def test_refused_requests_are_counted(locked: Stack) -> None:
     assert locked.metric("refused_keys_total") == before + 1
 
 
-async def test_health_and_metrics_need_no_key(locked: Stack) -> None:
-    for path in ("/healthz", "/readyz", "/metrics"):
+async def test_health_needs_no_key(locked: Stack) -> None:
+    for path in ("/healthz", "/readyz"):
         assert (await locked.http.get(path)).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/admin/routes", "/admin/endpoints"])
+async def test_what_is_for_operators_is_on_the_admin_port_alone(stack: Stack, path: str) -> None:
+    assert (await stack.http.get(path)).status_code == 404
+    assert (await stack.http.get(f"{stack.admin_url}{path}")).status_code == 200
 
 
 async def test_a_key_goes_in_and_out_of_force_without_a_restart(locked: Stack, tmp_path: Path) -> None:

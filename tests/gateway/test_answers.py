@@ -139,5 +139,5 @@ async def test_metrics_count_the_answer_on_its_arm(stack: Stack) -> None:
     assert stack.arm_metric("time_to_first_token_seconds_count", arm) == 2
     assert stack.arm_metric("request_duration_seconds_count", arm) == 2
     assert stack.metric("requests_in_flight") == 0
-    text = (await stack.http.get("/metrics")).text
+    text = (await stack.http.get(f"{stack.admin_url}/metrics")).text
     assert 'diffusion_gateway_routes_generation{model="story",model_namespace="default"} 1.0' in text

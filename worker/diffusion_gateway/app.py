@@ -55,7 +55,7 @@ def public_app(gateway: Gateway) -> Starlette:
 
 
 def admin_app(gateway: Gateway) -> Starlette:
-    """What the operator asks. Not for clients."""
+    """What the operator and Prometheus ask. Not for clients: the text of a thousand models' metrics takes seconds to write."""
 
     async def show_routes(_: Request) -> Response:
         table = gateway.table
@@ -77,9 +77,14 @@ def admin_app(gateway: Gateway) -> Starlette:
             {"models": {key: [status.to_wire() for status in statuses] for key, statuses in found.items() if statuses}}
         )
 
+    async def metrics(_: Request) -> Response:
+        # In a thread: no request waits for it.
+        return Response(await asyncio.to_thread(gateway.metrics.text), media_type=CONTENT_TYPE_LATEST)
+
     routes = [
         Route("/admin/routes", show_routes, methods=["GET"]),
         Route("/admin/endpoints", show_endpoints, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
     ]
     return _app(gateway, routes, access=[])
 
@@ -94,14 +99,9 @@ def _app(gateway: Gateway, routes: list[Route], access: list[Middleware]) -> Sta
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
 
-    async def metrics(_: Request) -> Response:
-        # In a thread: no request waits for the text of a thousand models.
-        return Response(await asyncio.to_thread(gateway.metrics.text), media_type=CONTENT_TYPE_LATEST)
-
     common = [
         Route("/healthz", health, methods=["GET"]),
         Route("/readyz", readiness, methods=["GET"]),
-        Route("/metrics", metrics, methods=["GET"]),
     ]
     app = Starlette(
         routes=[*routes, *common],
