@@ -1,5 +1,6 @@
 """AR takes over from answers that are not good enough, from pods that rest, and from pods of another revision."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -176,6 +177,31 @@ async def test_pods_that_are_slow_rest() -> None:
         ar = await stack.arm("fallback", says("Hello"))
         await stack.route(diffusion, ar)
         assert [(await post(stack))[0] for _ in range(3)] == ["stable", "stable", "fallback"]
+
+
+async def speaks_to_one(request: GenerateRequest, _: Any) -> AsyncIterator[Event]:
+    """As a pod with a single row: it works at one request, and the others wait."""
+    index = 0
+    while request.messages[0].content == "the first" or await asyncio.Event().wait():
+        yield block(index, "word ")
+        index += 1
+        await asyncio.sleep(0.01)
+
+
+async def test_a_pod_with_more_requests_than_it_can_answer_rests_only_briefly() -> None:
+    async with started(breaker_min_requests=1, breaker_open_seconds=0.1) as stack:
+        diffusion = await stack.arm("stable", speaks_to_one, percent=100)
+        ar = await stack.arm("fallback", says("Hello"))
+        await stack.route(diffusion, ar, limits={"requestTimeout": "300ms"})
+        first = {"model": "story", "messages": [{"role": "user", "content": "the first"}], "stream": True}
+        async with stack.http.stream("POST", "/v1/chat/completions", json=first) as response:
+            chunks = response.aiter_raw()
+            await anext(chunks)
+            for _ in range(4):
+                assert (await post(stack))[0] == "fallback"
+                await asyncio.sleep(0.15)
+        assert stack.arm_metric("arm_failures_total", diffusion, reason="timeout") == 4
+        assert stack.arm_metric("arm_failures_total", diffusion, reason="breaker_open") == 0
 
 
 async def test_streams_that_break_off_count_against_the_pod() -> None:

@@ -137,6 +137,12 @@ class Attempts:
             raise
         except WorkerError as error:
             outcome = self._outcome(error.reason, question)
+            if (
+                outcome == Outcome.BAD
+                and error.reason == Reason.TIMEOUT
+                and self._pool.has_spoken(target, since=asked_at)
+            ):
+                outcome = Outcome.SLOW  # to others, so it is not frozen: there are more requests than it can answer
             raise
         else:
             outcome = breaker.judge(choice.first_event_at - asked_at)

@@ -2,7 +2,8 @@
 
 Closed, it counts what comes of requests over a sliding window. When too many of them are bad it opens, and the pod rests. After the
 rest it is half open: a few requests probe the pod while everybody else still goes elsewhere. If all of them are good it closes, if
-one is bad the pod rests again, twice as long.
+one is bad the pod rests again, twice as long. A pod that answers, only too slowly, rests as well, so that its queue gets shorter; but
+such rests are all short: in a longer one it would have nothing to do, while those who are asked instead have too much.
 """
 
 from collections import deque
@@ -25,6 +26,8 @@ class Outcome(Enum):
     """What came of a request, as far as it says something about the pod."""
 
     GOOD = "good"
+    SLOW = "slow"
+    """The pod works, but this request waited too long."""
     BAD = "bad"
     UNKNOWN = "unknown"
     """The client left, or the pod was only busy."""
@@ -40,9 +43,9 @@ class BreakerSettings:
     max_bad_share: float = 0.5
     """It opens when this share of the requests, or more, failed or was slow."""
     slow_seconds: float = 10.0
-    """A first event that takes longer is as bad as none."""
+    """A first event that takes longer counts as one that failed."""
     open_seconds: float = 5.0
-    """The first rest. Each one that follows soon is twice as long."""
+    """The first rest. Each one that follows soon, because of what was bad, is twice as long."""
     max_open_seconds: float = 60.0
     probes: int = 2
     """Requests that may be under way while half open, and that must be good for it to close."""
@@ -93,7 +96,7 @@ class Breaker:
 
     def judge(self, first_event_seconds: float) -> Outcome:
         """Of a request whose first event came after so many seconds."""
-        return Outcome.BAD if first_event_seconds > self._settings.slow_seconds else Outcome.GOOD
+        return Outcome.SLOW if first_event_seconds > self._settings.slow_seconds else Outcome.GOOD
 
     def start(self, now: float) -> Ticket | None:
         """A request is sent; `end` must follow. None: it does not count, because it was sent although the breaker lets none through."""
@@ -112,19 +115,22 @@ class Breaker:
             return
         if outcome == Outcome.UNKNOWN:
             return
-        self._bad_at = now if outcome == Outcome.BAD else float("-inf")
-        requests, bad = self._window.add(outcome == Outcome.BAD, now)
-        if outcome == Outcome.GOOD or requests < self._settings.min_requests:
+        is_good = outcome == Outcome.GOOD
+        self._bad_at = float("-inf") if is_good else now
+        requests, bad = self._window.add(not is_good, now)
+        if is_good or requests < self._settings.min_requests:
             return
         if bad >= self._settings.max_bad_share * requests:
             soon = now - self._closed_at < self._settings.window_seconds
-            self._open(now, rests=self._rests + 1 if soon else 1)
+            self._open(now, rests=self._rests + 1 if soon and outcome == Outcome.BAD else 1)
 
     def _end_probe(self, outcome: Outcome, now: float) -> None:
         self._probes_under_way -= 1
         match outcome:
             case Outcome.BAD:
                 self._open(now, rests=self._rests + 1)
+            case Outcome.SLOW:
+                self._open(now, rests=1)
             case Outcome.GOOD:
                 self._probes_good += 1
                 if self._probes_good >= self._settings.probes:

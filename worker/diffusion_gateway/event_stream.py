@@ -25,6 +25,8 @@ class EventStream(ABC):
         """Starts to read; subclasses set what `_read` needs before."""
         self.ended_at: float | None = None
         """When the last event arrived, on `clock`; it may be read later."""
+        self.spoke_at = float("-inf")
+        """When the last event of any kind arrived, on `clock`."""
         self.held_up = False
         """The server had to wait, because events were not read as fast as they came."""
         self.has_answered = False
@@ -77,6 +79,8 @@ class EventStream(ABC):
         """Read all events and `_put` them, an end among them. Cancelled when nobody wants more."""
 
     async def _put(self, event: Event | WorkerError) -> None:
+        if not isinstance(event, WorkerError):
+            self.spoke_at = self._clock()
         if isinstance(event, DraftEvent):
             # Old news as soon as the next is there: who reads slowly gets fewer of them.
             if self._queue.empty():

@@ -37,6 +37,8 @@ class _Pod:
     server: Server
     rate: ServiceRate
     rows: int = 0
+    spoke_at: float = float("-inf")
+    """When a row that has ended got its last event."""
     retired: bool = False
 
 
@@ -71,6 +73,15 @@ class WorkerPool:
         """Rows of this gateway on a pod."""
         pod = self._pods.get(target)
         return pod.rows if pod else 0
+
+    def has_spoken(self, target: str, *, since: float) -> bool:
+        """Whether any row of this gateway on a pod got an event after `since`, on the pool's clock."""
+        pod = self._pods.get(target)
+        if pod is None:
+            return False
+        return pod.spoke_at > since or any(
+            each is pod and stream.spoke_at > since for stream, each in self._streams.items()
+        )
 
     def backlog(self, targets: Iterable[str]) -> tuple[int, float]:
         """Rows of this gateway that these pods have not ended yet, and how many of its rows they end per second."""
@@ -118,6 +129,7 @@ class WorkerPool:
 
     def _ended(self, pod: _Pod, stream: EventStream) -> None:
         pod.rows -= 1
+        pod.spoke_at = max(pod.spoke_at, stream.spoke_at)
         del self._streams[stream]
         if stream.has_answered:
             pod.rate.count(self._clock())

@@ -49,8 +49,10 @@ class AnyTraffic(RuleBasedStateMachine):
         after = self.breaker.state(self.now)
         if before == State.OPEN:
             assert after == State.OPEN, "what began before the rest cannot end it"
-        if outcome != Outcome.BAD:
-            assert after != State.OPEN or before == State.OPEN, "only a bad request opens"
+        if outcome not in (Outcome.BAD, Outcome.SLOW):
+            assert after != State.OPEN or before == State.OPEN, "only a bad or slow request opens"
+        if outcome == Outcome.SLOW and before != State.OPEN:
+            assert self.breaker.state(self.now + SETTINGS.open_seconds) != State.OPEN, "the rest of a slow pod is short"
         if outcome == Outcome.UNKNOWN:
             assert after == before
 
@@ -70,14 +72,15 @@ AnyTraffic.TestCase.settings = settings(max_examples=60, stateful_step_count=60,
 TestAnyTraffic = AnyTraffic.TestCase
 
 
-@given(outcomes=st.lists(st.sampled_from([Outcome.GOOD, Outcome.BAD, Outcome.UNKNOWN]), max_size=80))
+@given(outcomes=st.lists(OUTCOMES, max_size=80))
 def test_it_is_open_as_soon_as_the_share_is_reached_and_not_before(outcomes: list[Outcome]) -> None:
     breaker, seen, bad = Breaker(SETTINGS), 0, 0
     for outcome in outcomes:
         breaker.end(breaker.start(0.0), outcome, 0.0)
         seen += outcome != Outcome.UNKNOWN
-        bad += outcome == Outcome.BAD
-        should_be_open = outcome == Outcome.BAD and seen >= SETTINGS.min_requests and 2 * bad >= seen
+        is_bad = outcome in (Outcome.BAD, Outcome.SLOW)
+        bad += is_bad
+        should_be_open = is_bad and seen >= SETTINGS.min_requests and 2 * bad >= seen
         assert (breaker.state(0.0) == State.OPEN) == should_be_open
         if should_be_open:
             break

@@ -7,7 +7,7 @@ from diffusion_gateway.routes import Model
 from diffusion_operator.api.status import RouteArm
 
 SETTINGS = BreakerSettings(window_seconds=60, min_requests=4, open_seconds=5, max_open_seconds=60, probes=2)
-GOOD, BAD, UNKNOWN = Outcome.GOOD, Outcome.BAD, Outcome.UNKNOWN
+GOOD, SLOW, BAD, UNKNOWN = Outcome.GOOD, Outcome.SLOW, Outcome.BAD, Outcome.UNKNOWN
 
 
 def after(*outcomes: Outcome, at: float = 0.0, breaker: Breaker | None = None) -> Breaker:
@@ -24,6 +24,7 @@ def after(*outcomes: Outcome, at: float = 0.0, breaker: Breaker | None = None) -
         ((BAD, BAD, BAD, BAD), State.OPEN),
         ((GOOD, GOOD, BAD, BAD), State.OPEN),
         ((GOOD, GOOD, GOOD, BAD), State.CLOSED),
+        ((GOOD, GOOD, BAD, SLOW), State.OPEN),
         ((BAD, BAD, BAD, UNKNOWN, UNKNOWN), State.CLOSED),
     ],
 )
@@ -38,10 +39,10 @@ def test_bad_requests_of_long_ago_do_not_count() -> None:
     assert after(BAD, at=61.0, breaker=breaker).state(61.0) == State.CLOSED
 
 
-def test_a_slow_request_is_as_bad_as_a_failed_one() -> None:
+def test_a_request_is_slow_when_its_first_event_is_late() -> None:
     breaker = Breaker(SETTINGS)
     assert breaker.judge(SETTINGS.slow_seconds) == GOOD
-    assert breaker.judge(SETTINGS.slow_seconds * 1.01) == BAD
+    assert breaker.judge(SETTINGS.slow_seconds * 1.01) == SLOW
 
 
 def test_after_its_rest_two_good_probes_close_it() -> None:
@@ -80,6 +81,18 @@ def test_soon_after_it_closed_it_rests_longer_and_later_as_at_first() -> None:
     assert soon.state(29.9) == State.OPEN
     later = after(BAD, BAD, BAD, BAD, at=100.0, breaker=closed(10.0))
     assert later.state(105.0) == State.HALF_OPEN
+
+
+def test_a_pod_that_stays_slow_never_rests_for_longer_than_at_first() -> None:
+    breaker, now = after(SLOW, SLOW, SLOW, SLOW), 0.0
+    for _ in range(5):
+        assert breaker.state(now + 4.9) == State.OPEN
+        now += 5.0
+        breaker.end(breaker.start(now), SLOW, now)
+    now += 5.0
+    after(SLOW, SLOW, SLOW, SLOW, at=now, breaker=after(GOOD, GOOD, at=now, breaker=breaker))
+    assert breaker.state(now + 4.9) == State.OPEN
+    assert breaker.state(now + 5.0) == State.HALF_OPEN
 
 
 def test_what_began_before_the_rest_says_nothing_about_the_pod_after_it() -> None:

@@ -54,6 +54,10 @@ class StubPool:
         self._says = says
         self.asked: list[str] = []
         self.streams: list[StubStream] = []
+        self.speaks_to_others = False
+
+    def has_spoken(self, _: str, *, since: float) -> bool:
+        return self.speaks_to_others
 
     def by_load(self, targets: Sequence[str]) -> list[str]:
         return list(targets)
@@ -283,6 +287,23 @@ async def test_the_last_arm_is_asked_though_its_pods_rest() -> None:
     assert bench.breakers.open_among(bench.table.all_targets()) == 1
     works[0] = True
     assert await bench.ask() == "stable"
+
+
+@pytest.mark.parametrize(("speaks_to_others", "probes"), [(True, 4), (False, 2)])
+async def test_a_pod_that_lets_one_wait_while_it_speaks_to_others_rests_briefly(
+    speaks_to_others: bool, probes: int
+) -> None:
+    bench = Bench(
+        arm("stable", 100), AR, says=lambda target: fails(Reason.TIMEOUT) if target.startswith("stable") else GOOD
+    )
+    bench.pool.speaks_to_others = speaks_to_others
+    for _ in range(4):
+        assert await bench.ask() == "fallback"
+    bench.pool.asked.clear()
+    for _ in range(4):
+        bench.now += 5.0
+        assert await bench.ask() == "fallback"
+    assert sum(target.startswith("stable") for target in bench.pool.asked) == probes
 
 
 async def test_busy_pods_do_not_rest() -> None:
