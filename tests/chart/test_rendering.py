@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from diffusion_gateway.settings import Settings
 from kubernetes import client
 
 from tests.chart.chart import CHART, EVERYTHING, NAMESPACE, REGISTRY, RELEASE, Rendered, helm, render
@@ -135,6 +136,12 @@ def test_the_operator_is_one_pod_that_is_never_doubled():
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
+def flag(arguments: list[str], name: str) -> int:
+    """The value of `name=value` among a program's arguments."""
+    (value,) = (each.partition("=")[2] for each in arguments if each.startswith(f"{name}="))
+    return int(value)
+
+
 def test_a_gateway_update_loses_no_request():
     deployment = render({"gateway.preStopSeconds": 7, "gateway.drainSeconds": 90}).one(
         "Deployment", "diffusion-operator-gateway"
@@ -142,7 +149,16 @@ def test_a_gateway_update_loses_no_request():
     pod = deployment["spec"]["template"]["spec"]
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 7}}
+    assert flag(pod["containers"][0]["args"], "--drain-seconds") == 90
     assert pod["terminationGracePeriodSeconds"] > 7 + 90
+
+
+def test_a_gateway_that_goes_finishes_the_longest_answer_that_there_may_be():
+    pod = render().one("Deployment", "diffusion-operator-gateway")["spec"]["template"]["spec"]
+    before = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    drain = flag(pod["containers"][0]["args"], "--drain-seconds")
+    assert drain >= Settings().request_timeout_seconds
+    assert pod["terminationGracePeriodSeconds"] > before + drain
 
 
 def test_the_gateway_reads_its_api_keys_from_the_mounted_secret():

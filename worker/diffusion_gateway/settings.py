@@ -25,8 +25,8 @@ class Settings:
     """Empty: all."""
     kubeconfig: str | None = None
     """None: the pod's service account."""
-    drain_seconds: float = 30.0
     request_timeout_seconds: float = 300.0
+    drain_seconds: float = request_timeout_seconds
     silence_seconds: float = 60.0
     max_in_flight: int = 512
     max_body_bytes: int = 2 * 2**20

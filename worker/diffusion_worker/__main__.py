@@ -75,7 +75,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     serve.add_argument(
         "--exit-timeout",
         type=int,
-        default=60,
+        default=300,
         metavar="SECONDS",
         help="how long running requests may take after SIGTERM",
     )

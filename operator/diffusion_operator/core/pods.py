@@ -13,11 +13,13 @@ _USER = 65532
 
 # After SIGTERM is due, the pod first leaves the EndpointSlices: gateways need a moment to hear of it.
 _PRE_STOP_SECONDS = 5
-# Then requests in flight are finished. Triton ends by itself within its exit timeout; the launcher kills one that does
-# not.
-_EXIT_TIMEOUT_SECONDS = 60
+# Then requests in flight are finished, for as long as a gateway waits for an answer (its --request-timeout-seconds). Triton ends as
+# soon as they are; the launcher kills one that does not.
+_EXIT_TIMEOUT_SECONDS = 300
 _LAUNCHER_SECONDS = 25
 _GRACE_SECONDS = _PRE_STOP_SECONDS + _EXIT_TIMEOUT_SECONDS + _LAUNCHER_SECONDS
+# A pod that does not answer its liveness probe is not going to finish anything.
+_HUNG_GRACE_SECONDS = 60
 
 # Loading may include a download of a large checkpoint: an hour before a pod is restarted for not coming up.
 _STARTUP_PERIOD_SECONDS = 2
@@ -70,6 +72,7 @@ def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
                     "periodSeconds": 10,
                     "timeoutSeconds": 5,
                     "failureThreshold": 3,
+                    "terminationGracePeriodSeconds": _HUNG_GRACE_SECONDS,
                 },
                 "lifecycle": {"preStop": {"sleep": {"seconds": _PRE_STOP_SECONDS}}},
                 "terminationMessagePolicy": "FallbackToLogsOnError",

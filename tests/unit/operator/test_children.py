@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from diffusion_gateway.settings import Settings
 from diffusion_operator.api.models import DiffusionModel
 from diffusion_operator.core.children import Child, ChildKind, children
 from diffusion_worker.config import EngineConfig, MaskCache, SamplerConfig
@@ -237,13 +238,14 @@ def test_the_pod_is_restricted() -> None:
     }
 
 
-def test_the_pod_drains_within_its_grace_period() -> None:
+def test_a_pod_that_goes_finishes_the_longest_answer_that_a_gateway_waits_for() -> None:
     model, found = made()
     spec = pod(model, found)
     (worker,) = spec["containers"]
     pre_stop = worker["lifecycle"]["preStop"]["sleep"]["seconds"]
     exit_timeout = int(next(a for a in worker["command"] if a.startswith("--exit-timeout=")).partition("=")[2])
     launcher_kills_after = 15  # diffusion_worker.triton.launcher
+    assert exit_timeout >= Settings().request_timeout_seconds
     assert spec["terminationGracePeriodSeconds"] > pre_stop + exit_timeout + launcher_kills_after
 
 

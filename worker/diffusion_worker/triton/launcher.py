@@ -43,7 +43,7 @@ class ServeOptions:
     http_port: int = 8000
     grpc_port: int = 8001
     metrics_port: int = 8002
-    exit_timeout_seconds: int = 60
+    exit_timeout_seconds: int = 300
     hang_seconds: float = 120.0
 
     @property
