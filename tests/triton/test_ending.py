@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 
+from diffusion_gateway.triton import TritonServer
 from diffusion_worker.triton.launcher import EXIT_USELESS
-from diffusion_worker.wire import FinishEvent
+from diffusion_worker.wire import BlockEvent, FinishEvent, GenerateRequest
 
 from tests.triton.worker import Call, Worker, long_request, request
 
@@ -19,6 +21,27 @@ async def test_sigterm_lets_a_running_stream_finish(start_worker: StartWorker) -
     await call.next()
     worker.process.send_signal(signal.SIGTERM)
     assert isinstance((await call.answer())[-1], FinishEvent)
+    assert await asyncio.to_thread(worker.wait_for_exit, 300) == 0
+
+
+async def test_what_a_gateway_leaves_behind_keeps_no_worker_from_ending(start_worker: StartWorker) -> None:
+    """Triton waits for streams that it believes to be open until its time is over."""
+    worker = start_worker(exit_timeout=300)
+    server = TritonServer(worker.grpc)
+
+    async def ask(number: int) -> None:
+        asked = request(request_id=f"r{number}", max_tokens=8 if number % 4 else 160)
+        stream = server.open(GenerateRequest(**asked), revision=None, traceparent=None, clock=time.monotonic)
+        event = await stream.next(timeout_seconds=300)
+        while number % 4 and isinstance(event, BlockEvent):
+            event = await stream.next(timeout_seconds=300)
+        stream.close()  # every fourth in the middle, the others at their last event
+        await asyncio.gather(stream.task, return_exceptions=True)
+
+    for first in range(0, 40, 4):  # as many at a time as rows and queue hold
+        await asyncio.gather(*(ask(first + number) for number in range(4)))
+    await server.close()
+    worker.process.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(worker.wait_for_exit, 300) == 0
 
 
