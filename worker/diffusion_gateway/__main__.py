@@ -1,9 +1,10 @@
 """`diffusion-gateway`: the command line."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
+
+import uvloop
 
 from . import keys, logs, server, settings, watch
 
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = settings.from_arguments(parser.parse_args(arguments))
     logs.configure(log_format=chosen.log_format, level=chosen.log_level)
     try:
-        asyncio.run(server.serve(chosen))
+        uvloop.run(server.serve(chosen))
     except (keys.KeysError, watch.ConfigurationError, server.ListenError) as error:
         sys.stderr.write(f"diffusion-gateway: {error}\n")
         return 2
