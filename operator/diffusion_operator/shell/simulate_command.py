@@ -3,9 +3,10 @@
 import argparse
 import json
 from dataclasses import asdict, replace
-from math import isfinite
+from math import ceil, isfinite
 from pathlib import Path
 
+from diffusion_operator.core.gates import GateName
 from diffusion_operator.core.rollout import Policy, policy, scored_share
 from diffusion_operator.core.simulation import (
     SCENARIOS,
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> tuple[int, str]:
     except OverflowError:
         return BAD_INPUT, f"{options.file}: a duration in it, or --days, goes beyond the year 9999: shorten it\n"
     summary = summarise(played)
-    notes = _notes(rules)
+    notes = _notes(rules, real)
     if options.output == "json":
         made = _as_json(summary, real, scenario, look_seconds=look_seconds, days=days)
         return DONE, json.dumps(made | {"notes": notes}, indent=2) + "\n"
@@ -105,13 +106,32 @@ def run(options: argparse.Namespace) -> tuple[int, str]:
     return DONE, heading + body + "".join(f"\nNote: {note}.\n" for note in notes)
 
 
-def _notes(rules: Policy) -> list[str]:
+def _notes(rules: Policy, real: Truth) -> list[str]:
     """What a reader of the result has to know."""
-    if rules.initial_percent < 100:
+    if rules.initial_percent == 100:
+        return [
+            "spec.rollout.initialPercent is 100, which promotes a revision at once, before any gate is asked: write 5, say, "
+            "to see what the gates would do"
+        ]
+    return _few_pairs(rules, real)
+
+
+def _few_pairs(rules: Policy, real: Truth) -> list[str]:
+    """Where the first step cannot end in time, whatever the revision is worth."""
+    gate = rules.gates.get(GateName.PERPLEXITY_RATIO)
+    at_most = real.requests_per_day * rules.initial_percent / 100 * rules.step_seconds / _DAY
+    pairs = at_most * real.scored_share
+    if gate is None or pairs >= gate.min_samples:
         return []
+    days = rules.step_seconds / _DAY * gate.min_samples / pairs
+    remedy = (
+        f"raise scoring.samplePercent to {ceil(100 * gate.min_samples / at_most)}"
+        if at_most >= gate.min_samples
+        else "raise scoring.samplePercent, and rollout.stepDuration or initialPercent"
+    )
     return [
-        "spec.rollout.initialPercent is 100, which promotes a revision at once, before any gate is asked: write 5, say, to "
-        "see what the gates would do"
+        f"the first step gives {pairs:,.0f} pairs in {_duration(rules.step_seconds)}, and perplexityRatio needs "
+        f"{gate.min_samples:,} before it says anything: that takes {days:.1f} days: {remedy}"
     ]
 
 

@@ -1,6 +1,7 @@
 """`diffusion-operator simulate`."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,24 @@ def test_a_bad_number_is_refused(
         main(["simulate", "-f", str(manifest), *arguments])
     assert ended.value.code == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("requests", "told"),
+    [
+        ("20000", r"gives 50 pairs in 24h, .* needs 200 .* 4\.0 days: raise scoring\.samplePercent to 20"),
+        ("2000", r"gives 5 pairs in 24h, .* needs 200 .* 40\.0 days: raise scoring\.samplePercent, and rollout\."),
+    ],
+)
+def test_few_pairs_are_noted_with_what_helps(
+    requests: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "dm.yaml"
+    manifest.write_text(MANIFEST.partition("  scoring:")[0])
+    assert main(["simulate", "-f", str(manifest), "--requests-per-day", requests, "--output", "json"]) == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert re.search(told, note)
+
+
+def test_enough_pairs_are_not_noted(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "pairs in" not in simulate(manifest, capsys)

@@ -58,6 +58,36 @@ def test_abort_before_the_first_weight_keeps_the_revision_away() -> None:
     assert rollout.looks(STEP).weights() == {}
 
 
+def test_abort_in_a_pass_that_withdraws_by_itself_is_told_not_to_be_done() -> None:
+    rollout = observed()
+    rollout.revision = "next"
+    rollout.ask("abort")
+    rollout.look()
+    assert rollout.weights() == {}
+    assert {"Withdrawn", "CommandRefused"} <= set(rollout.reasons)
+    assert rollout.state.failure is None
+
+
+def test_abort_of_what_is_rolled_back_anyway_is_told_not_to_be_done() -> None:
+    rollout = observed()
+    rollout.ready.update(ar=0)
+    rollout.data = REPEATS
+    rollout.look()
+    rollout.ask("abort")
+    rollout.look()
+    assert rollout.reasons.count("CommandRefused") == 1
+    assert rollout.state.due is not None
+    assert rollout.state.due.reason == "repetitionRate"
+
+
+def test_abort_that_is_done_is_not_refused() -> None:
+    rollout = observed()
+    rollout.ask("abort")
+    rollout.look()
+    assert "RolledBack" in rollout.reasons
+    assert "CommandRefused" not in rollout.reasons
+
+
 def test_pause_and_resume() -> None:
     rollout = observed()
     rollout.ask("pause")

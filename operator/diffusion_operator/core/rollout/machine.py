@@ -49,7 +49,7 @@ def step(
     situation, asked = steering.take(situation)
     act = _act(situation, asked)
     events = [*asked.events, *(act.events if act else ())]
-    if asked.act and act is not asked.act and intent.command:
+    if intent.command and not asked.is_done_by(act):
         events.append(steering.overtaken(intent.command))
     # A rollback that must wait moves no weight: what the look saw is still so.
     moved = act is not None and act.state.due is None

@@ -18,6 +18,14 @@ class Asked:
     act: Act | None = None
     events: tuple[RolloutEvent, ...] = ()
 
+    def is_done_by(self, act: Act | None) -> bool:
+        """Whether a pass did what was asked for, of what takes an act. True when nothing does."""
+        if self.failure is None:
+            return self.act is None or act is self.act
+        return act is not None and (
+            act.state.due == self.failure or act.state.history[-1].reason == self.failure.reason
+        )
+
 
 _NOTHING = Asked()
 
@@ -43,8 +51,11 @@ def take(situation: Situation) -> tuple[Situation, Asked]:
 
 
 def overtaken(command: Command) -> RolloutEvent:
-    """For a step up that was asked for in a pass that had to do something else."""
-    return _refused(command, "requests had to be taken away from a revision first").events[0]
+    """For what was asked for in a pass that had to do something else."""
+    why = "requests had to be taken away from a revision first"
+    if command.verb is Verb.ABORT:
+        why = "a revision loses its requests already, for another reason: ask again for what spec asks for now"
+    return _refused(command, why).events[0]
 
 
 def _pause(situation: Situation, command: Command) -> tuple[Situation, Asked]:
