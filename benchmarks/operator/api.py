@@ -59,9 +59,10 @@ class Api:
         """The answer; BenchmarkError when it is no success."""
         headers = {"Content-Type": content_type}
         async with self._http.request(method, path, json=body, headers=headers) as response:
-            answer: Json = await response.json(content_type=None)
+            text = await response.text()
             if response.status >= 300:
-                raise BenchmarkError(f"{method} {path}: {response.status} {answer.get('message', '')}")
+                raise BenchmarkError(f"{method} {path}: {response.status} {text[:500]}")
+            answer: Json = json.loads(text)
             return answer
 
     async def list(self, path: str) -> tuple[list[Json], str]:

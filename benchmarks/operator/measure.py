@@ -26,6 +26,7 @@ _NAMESPACE = "bench"
 _MODELS = f"/apis/{labels.API_VERSION}/namespaces/{_NAMESPACE}/{labels.PLURAL}"
 _DEPLOYMENTS = f"/apis/apps/v1/namespaces/{_NAMESPACE}/deployments"
 _CREATIONS_AT_ONCE = 8
+_SERVED_SECONDS = 60.0
 _SETTLE_SECONDS = 600.0
 _QUIET_SECONDS = 5.0
 _REACTION_SECONDS = 30.0
@@ -99,13 +100,19 @@ async def measure(models: int, *, reactions: int, idle_seconds: float) -> Figure
 
 async def _prepare(api: Api, kubeconfig: Path) -> None:
     """The CRD, served, and a namespace."""
-    kubectl = ["kubectl", f"--kubeconfig={kubeconfig}"]
-    for command in (
-        ["create", "-f", str(REPOSITORY / CRD_PATH)],
-        ["wait", "--for=condition=Established", "--timeout=60s", f"crd/{labels.PLURAL}.{labels.GROUP}"],
-    ):
-        await asyncio.to_thread(subprocess.run, [*kubectl, *command], check=True, capture_output=True)
+    create = ["kubectl", f"--kubeconfig={kubeconfig}", "create", "-f", str(REPOSITORY / CRD_PATH)]
+    await asyncio.to_thread(subprocess.run, create, check=True, capture_output=True)
     await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
+    deadline = time.monotonic() + _SERVED_SECONDS
+    while True:
+        try:
+            await api.list(_MODELS)
+        except BenchmarkError:  # not served yet
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+        else:
+            return
 
 
 async def _settle(api: Api, operator: Operator, models: int) -> tuple[float, float]:

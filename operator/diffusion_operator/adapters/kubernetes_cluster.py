@@ -14,6 +14,7 @@ from .cluster import LiveChild, Unreadable
 from .connection import Connection
 from .errors import InvalidError, NotFoundError
 from .events import EventRecorder
+from .known_children import KnownChildren, live_child
 from .own_writes import OwnWrites
 from .pods import is_stuck, waiting_for
 
@@ -27,16 +28,28 @@ _COLLECTIONS = {
 
 
 class KubernetesCluster:
-    """The API server behind a connection. `own_writes` hears of statuses and children that were written."""
+    """The API server behind a connection.
 
-    def __init__(self, connection: Connection, *, own_writes: OwnWrites | None = None) -> None:
+    `own_writes` hears of statuses and children that were written. `known` are the children that watches tell of: without
+    watches leave it away, and they are listed each time.
+    """
+
+    def __init__(
+        self, connection: Connection, *, own_writes: OwnWrites | None = None, known: KnownChildren | None = None
+    ) -> None:
         self._connection = connection
         self._own_writes = own_writes or OwnWrites()
+        self._known = known
         self._events = EventRecorder(connection)
 
     async def read_model(self, namespace: str, name: str) -> DiffusionModel | Unreadable:
         """The resource as it is now."""
-        raw = await self._connection.request("GET", _model_path(namespace, name), what=f"read {namespace}/{name}")
+        try:
+            raw = await self._connection.request("GET", _model_path(namespace, name), what=f"read {namespace}/{name}")
+        except NotFoundError:
+            if self._known is not None:
+                self._known.forget((namespace, name))
+            raise
         try:
             return parse(raw)
         except ValidationError as error:
@@ -44,6 +57,17 @@ class KubernetesCluster:
 
     async def live_children(self, namespace: str, model: str) -> tuple[LiveChild, ...]:
         """All objects that carry our labels for this resource."""
+        if self._known is None:
+            return await self._list_children(namespace, model)
+        key = (namespace, model)
+        known = self._known.of(key)
+        if known is None:
+            listing = self._known.listing(key)
+            known = await self._list_children(namespace, model)
+            self._known.listed(listing, known)
+        return known
+
+    async def _list_children(self, namespace: str, model: str) -> tuple[LiveChild, ...]:
         selector = f"{labels.MODEL}={model},{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}"
         found = []
         for kind in ChildKind:
@@ -55,7 +79,7 @@ class KubernetesCluster:
             )
             # Items of a list do not say what they are.
             what = {"apiVersion": answer["apiVersion"], "kind": kind.value}
-            found += [_live(kind, what | item) for item in answer["items"]]
+            found += [live_child(kind, what | item) for item in answer["items"]]
         return tuple(found)
 
     async def pods(self, deployment: LiveChild, *, namespace: str) -> ObservedPods:
@@ -113,18 +137,26 @@ class KubernetesCluster:
             content_type="application/apply-patch+yaml",
         )
         self._own_writes.note(answer["metadata"])
+        if self._known is not None:
+            self._known.tell((child.namespace, child.manifest["metadata"]["labels"][labels.MODEL]), child.kind, answer)
 
     async def delete(self, child: LiveChild, *, namespace: str) -> None:
         """Remove an object; fine when it is gone already."""
         try:
-            await self._connection.request(
+            answer = await self._connection.request(
                 "DELETE",
                 f"{_collection(child.kind, namespace)}/{child.name}",
                 what=f"delete {child.kind} {namespace}/{child.name}",
                 query={"propagationPolicy": "Background"},
             )
         except NotFoundError:
-            return
+            answer = {"kind": "Status"}
+        if self._known is not None:
+            # The object itself is the answer where something keeps it from going.
+            is_gone = answer["kind"] == "Status"
+            model = child.manifest["metadata"]["labels"][labels.MODEL]
+            item = child.manifest if is_gone else answer
+            self._known.tell((namespace, model), child.kind, item, is_gone=is_gone)
 
     async def record(self, metadata: ObjectMeta, event: Event) -> None:
         """Write an event about the resource."""
@@ -138,17 +170,6 @@ def _model_path(namespace: str, name: str) -> str:
 def _collection(kind: ChildKind, namespace: str) -> str:
     root, plural = _COLLECTIONS[kind]
     return f"{root}/namespaces/{namespace}/{plural}"
-
-
-def _live(kind: ChildKind, item: dict[str, Any]) -> LiveChild:
-    metadata = item["metadata"]
-    return LiveChild(
-        kind=kind,
-        name=metadata["name"],
-        revision=metadata["labels"].get(labels.REVISION) or metadata["labels"].get(labels.INSPECTION, ""),
-        is_going="deletionTimestamp" in metadata,
-        manifest=item,
-    )
 
 
 def _status_of(raw: dict[str, Any], *, what: str) -> StatusOnly:

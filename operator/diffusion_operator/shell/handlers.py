@@ -8,24 +8,29 @@ from typing import Any
 
 import kopf
 
+from diffusion_operator.adapters.known_children import KnownChildren
 from diffusion_operator.adapters.own_writes import Version, version_of
 from diffusion_operator.api import labels
+from diffusion_operator.core.children import ChildKind
 
 from .crashes import CrashLog
 from .loops import Loops
 
-_CHILDREN = (
-    ("", "v1", "configmaps"),
-    ("", "v1", "services"),
-    ("apps", "v1", "deployments"),
-    ("batch", "v1", "jobs"),
-)
+_CHILDREN = {
+    ChildKind.CONFIG_MAP: ("", "v1", "configmaps"),
+    ChildKind.SERVICE: ("", "v1", "services"),
+    ChildKind.DEPLOYMENT: ("apps", "v1", "deployments"),
+    ChildKind.JOB: ("batch", "v1", "jobs"),
+}
 # A Deployment does not change when its pods begin to wait for something else, such as an image that is not there.
 _PODS = ("", "v1", "pods")
 
 
-def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog) -> None:
-    """Wake the loops by what is watched. A pod that crashed is remembered: a minute later it may look healthy."""
+def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog, known: KnownChildren) -> None:
+    """Wake the loops by what is watched.
+
+    Children are kept, so that passes need not list them. A pod that crashed is remembered: a minute later it may look healthy.
+    """
 
     @kopf.on.event(labels.GROUP, labels.VERSION, labels.PLURAL, registry=registry)
     async def model_changed(namespace: str | None, name: str | None, meta: kopf.Meta, **kwargs: Any) -> None:
@@ -33,10 +38,14 @@ def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog) -
         if namespace and name:
             loops.wake_or_start(namespace, name, version=_written(meta, kwargs["type"]))
 
-    async def child_changed(namespace: str | None, meta: kopf.Meta, **kwargs: Any) -> None:
-        model = meta.labels.get(labels.MODEL)
-        if namespace and model:
-            loops.wake(namespace, model, version=_written(meta, kwargs["type"]))
+    async def child_changed(namespace: str | None, body: kopf.Body, **kwargs: Any) -> None:
+        type_, model = kwargs["type"], body.metadata.labels.get(labels.MODEL)
+        if not namespace or not model:
+            return
+        if type_ is None:
+            known.doubt()
+        known.tell((namespace, model), kwargs["param"], body, is_gone=type_ == "DELETED")
+        loops.wake(namespace, model, version=_written(body.metadata, type_))
 
     @kopf.on.event(*_PODS, id="pods_changed", registry=registry)
     async def pod_changed(namespace: str | None, body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002
@@ -49,8 +58,21 @@ def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog) -
             crashes.note(namespace, body)
         loops.wake(namespace, model)
 
-    for group, version, plural in _CHILDREN:
-        kopf.on.event(group, version, plural, id=f"{plural}_changed", registry=registry)(child_changed)
+    for kind, (group, version, plural) in _CHILDREN.items():
+        kopf.on.event(group, version, plural, id=f"{plural}_changed", param=kind, registry=registry)(child_changed)
+
+
+class _NothingCompared(kopf.DiffBaseStorage):
+    """For each event kopf copies the whole object twice to find what changed, for handlers of changes. We have none."""
+
+    def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:  # noqa: ARG002
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Nothing is kept either."""
 
 
 def _written(meta: kopf.Meta, type_: str | None) -> Version | None:
@@ -76,8 +98,9 @@ def settings() -> kopf.OperatorSettings:
     made.networking.request_timeout = 30
     # Its own name, so that kopf leaves finalizers of other kopf operators alone.
     made.persistence.finalizer = f"{labels.GROUP}/unused"
+    made.persistence.diffbase_storage = _NothingCompared()
     ours = f"{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE},{labels.MODEL}"
 
-    for group, version, plural in (*_CHILDREN, _PODS):
+    for group, version, plural in (*_CHILDREN.values(), _PODS):
         made.watching.label_selectors[group, version, plural] = ours
     return made

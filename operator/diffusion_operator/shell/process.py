@@ -10,6 +10,7 @@ import structlog
 from diffusion_operator.adapters.connection import Connection
 from diffusion_operator.adapters.errors import AdapterError
 from diffusion_operator.adapters.gateways import HttpGateways
+from diffusion_operator.adapters.known_children import KnownChildren
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
 from diffusion_operator.adapters.lease import LifeLease
 from diffusion_operator.adapters.metrics import Metrics as Measurements
@@ -61,9 +62,9 @@ async def run(
             holder=os.environ.get("HOSTNAME", "diffusion-operator"),
             watch_namespaces=settings.watch_namespaces,
         )
-        crashes, own_writes = CrashLog(), OwnWrites()
+        crashes, own_writes, known = CrashLog(), OwnWrites(), KnownChildren()
         reconciler = Reconciler(
-            cluster=KubernetesCluster(connection, own_writes=own_writes),
+            cluster=KubernetesCluster(connection, own_writes=own_writes, known=known),
             gateways=gateways,
             settings=Settings(
                 worker_image=settings.worker_image, gateway_url=settings.gateway_url, sizing=settings.sizing, pace=pace
@@ -79,7 +80,7 @@ async def run(
             reconciler.earlier = await alive_before(lease)  # not before the API server answers
             registry = kopf.OperatorRegistry()
             handlers.login(registry)
-            handlers.register(registry, loops, crashes)
+            handlers.register(registry, loops, crashes, known)
 
             @kopf.on.startup(registry=registry)
             async def started(**_: object) -> None:

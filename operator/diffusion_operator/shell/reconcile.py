@@ -88,7 +88,9 @@ class Reconciler:
             return Passed(phase=None)
         if isinstance(model, Unreadable):
             decision = refuse(model.resource, model.message, now=clock.now())
-            await self._write_status(model.resource.metadata, model.resource.status, decision)
+            metadata = await self._write_status(model.resource.metadata, model.resource.status, decision)
+            if metadata is not model.resource.metadata:
+                await self._tell(metadata, decision.events)
             return Passed(phase=decision.status.phase)
         if model.metadata.deletion_timestamp:
             # The garbage collector removes the children, by their owner references.
@@ -102,8 +104,13 @@ class Reconciler:
         # here.
         metadata = await self._write_status(model.metadata, model.status, decision)
         decided = model.model_copy(update={"metadata": metadata, "status": decision.status})
-        refusal = await self._apply(children(decided), live)
-        await self._remove(decision.remove, live, namespace=namespace)
+        try:
+            refusal = await self._apply(children(decided), live)
+            await self._remove(decision.remove, live, namespace=namespace)
+        finally:
+            # Pods first: nobody waits for events. What was decided is told also when a child could not be written.
+            if metadata is not model.metadata:
+                await self._tell(metadata, decision.events)
         # A refusal that is new must get into the status, and one that is over out of it.
         look_again = 0.0 if refusal != rejected else self._after(decided, decision, memory, observed)
         return Passed(phase=decision.status.phase, look_again_seconds=look_again, rejected=refusal)
@@ -173,6 +180,7 @@ class Reconciler:
         return decision.look_again_seconds
 
     async def _write_status(self, metadata: ObjectMeta, before: DiffusionModelStatus, decision: Decision) -> ObjectMeta:
+        """Write what changed. Returns the metadata after it: the same object when nothing did."""
         if decision.status == before:
             return metadata
         after = await self._cluster.write_status(metadata, decision.status)
@@ -186,17 +194,16 @@ class Reconciler:
             arms=[f"{arm.role}:{arm.revision}:{arm.percent}" for arm in decision.status.routes.arms],
         )
         log_decision(self._log, metadata, decision)
-        for event in decision.events:
-            await self._record(after, event)
         return after
 
-    async def _record(self, metadata: ObjectMeta, event: Event) -> None:
-        try:
-            await self._cluster.record(metadata, event)
-            self._metrics.writes.labels(verb="create", kind="Event").inc()
-        except AdapterError as error:
-            # Events are for reading along. The state is in the status.
-            self._log.warning("event not written", model=metadata.name, reason=event.reason, error=str(error))
+    async def _tell(self, metadata: ObjectMeta, events: Iterable[Event]) -> None:
+        for event in events:
+            try:
+                await self._cluster.record(metadata, event)
+                self._metrics.writes.labels(verb="create", kind="Event").inc()
+            except AdapterError as error:
+                # Events are for reading along. The state is in the status.
+                self._log.warning("event not written", model=metadata.name, reason=event.reason, error=str(error))
 
     async def _apply(self, desired: Iterable[Child], live: Iterable[LiveChild]) -> str:
         """Write what is missing or different. Returns what was refused, empty when nothing was."""
