@@ -5,11 +5,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-# Marks a field that the API server accepts and this release does not act on: Field(json_schema_extra=NOT_YET).
-# The generator says so in the description; the operator lists such fields in the condition SpecApplied.
-NOT_YET: dict[str, Any] = {"x-not-acted-on-yet": True}
-NOT_YET_SENTENCE = "Not acted on yet."
-
 
 class ApiModel(BaseModel):
     """A part of the resource.

@@ -17,7 +17,6 @@ class ConditionType(StrEnum):
     FALLBACK_AVAILABLE = "FallbackAvailable"
     SIZED = "Sized"
     METRICS_AVAILABLE = "MetricsAvailable"
-    SPEC_APPLIED = "SpecApplied"
 
 
 TYPE_MEANS = {
@@ -26,7 +25,6 @@ TYPE_MEANS = {
     ConditionType.FALLBACK_AVAILABLE: "The AR model can take over requests.",
     ConditionType.SIZED: "Batch and sequence limits are known to fit the memory.",
     ConditionType.METRICS_AVAILABLE: "What the gates look at can be read. Without it no weight moves by itself.",
-    ConditionType.SPEC_APPLIED: "Every field that is set has an effect.",
 }
 
 
@@ -346,15 +344,5 @@ NOTHING_MEASURED = Reason(
     "No diffusion revision serves requests, so there is nothing to measure.",
     _NOTHING,
 )
-
-APPLIED = Reason("Applied", ConditionType.SPEC_APPLIED, _TRUE, "Every field that is set has an effect.", _NOTHING)
-NOT_ACTED_ON_YET = Reason(
-    "NotActedOnYet",
-    ConditionType.SPEC_APPLIED,
-    _FALSE,
-    "Fields are set that this release stores and does not act on. The message lists them.",
-    "Nothing, if that is known. Otherwise do not count on them.",
-)
-INVALID_SPEC_APPLIED = Reason("SpecInvalid", ConditionType.SPEC_APPLIED, _FALSE, INVALID.means, INVALID.remedy)
 
 REASONS: tuple[Reason, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Reason))

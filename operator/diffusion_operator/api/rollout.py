@@ -130,7 +130,9 @@ class RolloutState(ApiModel):
     canary_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that the canary serves.")
     diffusion_percent: int = Field(default=0, ge=0, le=100, description="Share of the requests that diffusion serves.")
     step: str = Field(default="", max_length=16, description="Which step of how many, such as 3/20.")
-    gate_summary: str = Field(default="", max_length=64, description="How many gates say what, such as 5 Pass.")
+    gate_summary: str = Field(
+        default="", max_length=64, description="How many gates say what, such as 4 Pass, 1 no data."
+    )
     stable: Watched | None = Field(default=None, description="What was seen of the promoted revision. Absent: AR.")
     canary: Watched | None = Field(default=None, description="What was seen of the revision that climbs.")
     held_since: datetime | None = Field(default=None, description="Since when the step has no verdict that moves it.")

@@ -10,8 +10,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from .base import NOT_YET, NOT_YET_SENTENCE
-
 Schema = dict[str, Any]
 
 _KEPT = frozenset(
@@ -36,7 +34,6 @@ _KEPT = frozenset(
 )
 # Names of classes and pydantic's defaults: noise to people, and a default would make the API server rewrite objects.
 _DROPPED = frozenset({"title", "default"})
-_NOT_YET_KEY = next(iter(NOT_YET))
 _ORDER = ("description", "type", "x-kubernetes-int-or-string", "format", "enum", "required", "properties")
 
 
@@ -78,8 +75,6 @@ def _translate(schema: Schema, *, definitions: Mapping[str, Schema], path: str) 
                 result["enum"] = [value]
             case "exclusiveMinimum":  # a number in JSON Schema, a flag beside minimum in OpenAPI 3.0
                 result |= {"minimum": value, "exclusiveMinimum": True}
-            case _ if keyword == _NOT_YET_KEY:
-                result["description"] = f"{schema['description']} {NOT_YET_SENTENCE}"
             case _ if keyword in _KEPT:
                 result.setdefault(keyword, value)
             case _ if keyword not in _DROPPED | result.keys():

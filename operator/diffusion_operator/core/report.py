@@ -36,7 +36,6 @@ def findings(situation: Situation) -> tuple[Finding, ...]:
         _fallback_available(situation),
         (situation.sized.reason, situation.sized.message),
         _metrics_available(situation),
-        _spec_applied(situation),
     )
 
 
@@ -49,7 +48,6 @@ def invalid(message: str) -> tuple[Finding, ...]:
         (reasons.FALLBACK_UNKNOWN, text),
         (reasons.INVALID_SIZED, text),
         (reasons.NOTHING_MEASURED, text),
-        (reasons.INVALID_SPEC_APPLIED, text),
     )
 
 
@@ -223,12 +221,6 @@ def _endpoint_available(hash_: str, situation: Situation) -> Finding:
         )
     scored = "" if status.scores is None else f" It scores texts after {' and '.join(status.scores)}."
     return reasons.ENDPOINT_READY, f"Endpoint {hash_} can take over.{scored}"
-
-
-def _spec_applied(situation: Situation) -> Finding:
-    if situation.not_acted_on:
-        return reasons.NOT_ACTED_ON_YET, f"Stored, not acted on yet: {', '.join(situation.not_acted_on)}."
-    return reasons.APPLIED, "Every field that is set has an effect."
 
 
 def _listed(held: Collection[str]) -> str:

@@ -24,7 +24,6 @@ class Situation:
     replicas: int
     observation: Observation
     lagging: tuple[str, ...]
-    not_acted_on: tuple[str, ...]
     sized: Sized
     endpoints: Mapping[str, EndpointStatus | None]
 

@@ -16,7 +16,6 @@ from diffusion_operator.api.models import (
 from . import defaults, report
 from .advance import advance, is_at_rest
 from .endpoints import endpoint_statuses, known_endpoints
-from .not_acted_on import not_acted_on
 from .observation import NO_PODS, Observation
 from .retirement import lagging_gateways, removable, retained
 from .revision import Wanted
@@ -105,7 +104,6 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
         replicas=replicas,
         observation=observation,
         lagging=lagging_gateways(routes, observation),
-        not_acted_on=not_acted_on(model.spec),
         sized=sized,
         endpoints={hash_: endpoints.get(hash_) for hash_ in servers},
     )
@@ -154,7 +152,7 @@ def refuse(resource: StatusOnly, message: str, *, now: datetime) -> Decision:
     kept = [
         condition.model_copy(update={"observed_generation": generation})
         for condition in before.conditions
-        if condition.type not in {ConditionType.PROGRESSING, ConditionType.SPEC_APPLIED}
+        if condition.type in _KEPT_TYPES
     ]
     kept_types = {condition.type for condition in kept}
     found = [finding for finding in report.invalid(message) if finding[0].type not in kept_types]
@@ -201,6 +199,9 @@ def _is_news(old: Condition | None, new: Condition) -> bool:
         return new.reason in _WARNING_REASONS
     return (old.status, old.reason) != (new.status, new.reason)
 
+
+# Not those of an earlier release either.
+_KEPT_TYPES = frozenset(ConditionType) - {ConditionType.PROGRESSING}
 
 _WARNING_REASONS = frozenset(
     {

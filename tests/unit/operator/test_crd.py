@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 import yaml
-from diffusion_operator.api.base import NOT_YET, ApiModel
+from diffusion_operator.api.base import ApiModel
 from diffusion_operator.api.crd import CRD_PATH, crd_yaml, definition, generated_files, main
 from diffusion_operator.api.schema import UnknownKeywordError, structural
 from kubernetes.client import V1CustomResourceDefinition
@@ -103,7 +103,6 @@ class Known(ApiModel):
 
     inner: Inner | None = Field(default=None, description="The outer words win.")
     word: Literal["only"] = Field(description="One word.")
-    planned: str | None = Field(default=None, json_schema_extra=NOT_YET, description="For later.")
     table: dict[str, Annotated[str, Field(max_length=3)]] | None = Field(default=None, description="By name.")
 
 
@@ -122,7 +121,6 @@ def test_references_optionals_constants_and_bounds_are_translated() -> None:
                 },
             },
             "word": {"description": "One word.", "type": "string", "enum": ["only"]},
-            "planned": {"description": "For later. Not acted on yet.", "type": "string"},
             "table": {
                 "description": "By name.",
                 "type": "object",

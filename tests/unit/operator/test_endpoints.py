@@ -48,7 +48,6 @@ def test_it_serves_until_diffusion_does_and_has_no_pods() -> None:
     assert [revision.hash for revision in model.status.revisions] == [diffusion(MODEL)]
     assert reason(model, "Ready") == ("True", "Serving")
     assert reason(model, "FallbackAvailable") == ("True", "EndpointReady")
-    assert reason(model, "SpecApplied") == ("True", "Applied")
 
 
 def test_a_canary_climbs_beside_it() -> None:

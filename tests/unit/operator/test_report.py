@@ -89,10 +89,6 @@ def test_the_time_of_transition_moves_with_the_status_only() -> None:
     assert ready_since(after(earlier, READY)) == NOW
 
 
-def test_a_spec_that_is_acted_on_is_applied() -> None:
-    assert reason(after(MODEL, seen()), "SpecApplied") == ("True", "Applied")
-
-
 def test_a_spec_that_cannot_be_read_is_told_and_what_serves_goes_on() -> None:
     serving = after(MODEL, READY)
     resource = StatusOnly(metadata=serving.metadata.model_copy(update={"generation": 2}), status=serving.status)
