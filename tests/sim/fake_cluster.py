@@ -57,12 +57,14 @@ class FakeCluster:
 
     async def apply(self, child: Child) -> None:
         self._call("apply", is_write=True)
+        manifest = copy.deepcopy(dict(child.manifest))
+        manifest["metadata"]["resourceVersion"] = str(next(self._versions))
         self.objects[child.kind, child.name] = LiveChild(
             kind=child.kind,
             name=child.name,
             revision=child.revision,
             is_going=False,
-            manifest=copy.deepcopy(dict(child.manifest)),
+            manifest=manifest,
         )
 
     async def delete(self, child: LiveChild, *, namespace: str) -> None:

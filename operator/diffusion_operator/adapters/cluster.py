@@ -9,6 +9,8 @@ from diffusion_operator.core.children import Child, ChildKind
 from diffusion_operator.core.observation import ObservedPods
 from diffusion_operator.core.step import Event
 
+from .own_writes import Version, version_of
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
@@ -30,6 +32,11 @@ class LiveChild:
     revision: str
     is_going: bool
     manifest: Mapping[str, Any]
+
+    @property
+    def version(self) -> Version:
+        """Which object it is, as of which change."""
+        return version_of(self.manifest["metadata"])
 
     @property
     def owner(self) -> str:

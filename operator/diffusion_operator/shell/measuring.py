@@ -13,10 +13,15 @@ import structlog
 
 from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.metrics import Metrics, ModelKey, unreadable
+from diffusion_operator.adapters.own_writes import Version
 from diffusion_operator.api.models import RolloutState
 from diffusion_operator.core.rollout import Intent, Reading, Run, are_answered, windows
 
 _READINGS_AT_ONCE = 8
+
+Versions = tuple[Version, frozenset[Version]]
+"""Of a resource, and of its children."""
+
 # The adapter has shorter ones of its own; this is for a mistake in it.
 _LONGEST_READING_SECONDS = 120.0
 
@@ -25,11 +30,13 @@ _LONGEST_READING_SECONDS = 120.0
 class Memory:
     """What a loop knows of its resource that is in no status. A restart loses nothing but observed time.
 
-    `wake` makes the loop pass again. `look_due` is when metrics should be read next, on the monotonic clock. `runs` is None
-    before the first pass.
+    `wake` makes the loop pass again. `in_place` are the versions of the resource and of its children at which all were
+    found as they must be. `look_due` is when metrics should be read next, on the monotonic clock. `runs` is None before the
+    first pass.
     """
 
     wake: Callable[[], None]
+    in_place: Versions | None = None
     look_due: float = float("-inf")
     runs: Mapping[str, Run] | None = None
     readings: Mapping[str, Reading] | None = None

@@ -1,6 +1,6 @@
 """One pass over one resource: gather → decide → write."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -105,7 +105,7 @@ class Reconciler:
         metadata = await self._write_status(model.metadata, model.status, decision)
         decided = model.model_copy(update={"metadata": metadata, "status": decision.status})
         try:
-            refusal = await self._apply(children(decided), live)
+            refusal = await self._put_in_place(decided, live, memory)
             await self._remove(decision.remove, live, namespace=namespace)
         finally:
             # Pods first: nobody waits for events. What was decided is told also when a child could not be written.
@@ -205,28 +205,37 @@ class Reconciler:
                 # Events are for reading along. The state is in the status.
                 self._log.warning("event not written", model=metadata.name, reason=event.reason, error=str(error))
 
-    async def _apply(self, desired: Iterable[Child], live: Iterable[LiveChild]) -> str:
+    async def _put_in_place(self, decided: DiffusionModel, live: Collection[LiveChild], memory: Memory) -> str:
         """Write what is missing or different. Returns what was refused, empty when nothing was."""
+        version = (decided.metadata.uid, decided.metadata.resource_version)
+        versions = (version, frozenset(child.version for child in live))
+        if versions == memory.in_place:
+            return ""
         by_name = {(child.kind, child.name): child for child in live}
-        refused = []
-        for child in desired:
-            present = by_name.get((child.kind, child.name))
-            if present is not None and is_in_place(child.manifest, present.manifest):
-                continue
-            try:
-                await self._cluster.apply(child)
-            except InvalidError as error:
-                refused.append(str(error))
-                continue
-            self._metrics.writes.labels(verb="apply", kind=child.kind.value).inc()
-            self._log.info(
-                "child applied",
-                namespace=child.namespace,
-                kind=child.kind.value,
-                name=child.name,
-                because="missing" if present is None else "different",
-            )
-        return "; ".join(refused)
+        places = ((child, by_name.get((child.kind, child.name))) for child in children(decided))
+        wrong = [
+            (child, present)
+            for child, present in places
+            if present is None or not is_in_place(child.manifest, present.manifest)
+        ]
+        memory.in_place = None if wrong else versions
+        refused = [await self._apply(child, present) for child, present in wrong]
+        return "; ".join(filter(None, refused))
+
+    async def _apply(self, child: Child, present: LiveChild | None) -> str:
+        try:
+            await self._cluster.apply(child)
+        except InvalidError as error:
+            return str(error)
+        self._metrics.writes.labels(verb="apply", kind=child.kind.value).inc()
+        self._log.info(
+            "child applied",
+            namespace=child.namespace,
+            kind=child.kind.value,
+            name=child.name,
+            because="missing" if present is None else "different",
+        )
+        return ""
 
     async def _remove(self, revisions: frozenset[str], live: Iterable[LiveChild], *, namespace: str) -> None:
         for child in live:
