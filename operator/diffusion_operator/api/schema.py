@@ -29,6 +29,7 @@ _KEPT = frozenset(
         "x-kubernetes-int-or-string",
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
+        "x-kubernetes-map-type",
         "x-kubernetes-validations",
     }
 )

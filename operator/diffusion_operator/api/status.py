@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from pydantic import Field
 
@@ -130,6 +131,11 @@ class RevisionStatus(ApiModel):
     )
 
 
+# Nobody else writes status: with each field on its own the API server would keep a list of fields as long as the status.
+_ONE_PIECE: dict[str, Any] = {"x-kubernetes-map-type": "atomic"}
+_ONE_LIST: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
+
+
 class DiffusionModelStatus(ApiModel):
     """What the operator saw and decided. Written by the operator only."""
 
@@ -157,19 +163,25 @@ class DiffusionModelStatus(ApiModel):
         description="The state by aspect.",
     )
     rollout: RolloutState = Field(
-        default_factory=RolloutState, description="Which revision plays which part, and how the canary does."
+        default_factory=RolloutState,
+        json_schema_extra=_ONE_PIECE,
+        description="Which revision plays which part, and how the canary does.",
     )
-    routes: Routes = Field(default_factory=Routes, description="Where gateways send requests.")
-    sizing: Sizing | None = Field(default=None, description="What fits the memory of a pod, and why.")
+    routes: Routes = Field(
+        default_factory=Routes, json_schema_extra=_ONE_PIECE, description="Where gateways send requests."
+    )
+    sizing: Sizing | None = Field(
+        default=None, json_schema_extra=_ONE_PIECE, description="What fits the memory of a pod, and why."
+    )
     endpoints: list[EndpointStatus] = Field(
         default_factory=list,
         max_length=8,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["revision"]},
+        json_schema_extra=_ONE_LIST,
         description="AR servers of fallback.endpoint, as gateways see them.",
     )
     revisions: list[RevisionStatus] = Field(
         default_factory=list,
         max_length=32,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["hash"]},
+        json_schema_extra=_ONE_LIST,
         description="Revisions that have pods.",
     )

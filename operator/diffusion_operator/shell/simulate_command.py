@@ -131,7 +131,7 @@ def _few_pairs(rules: Policy, real: Truth) -> list[str]:
     )
     return [
         f"the first step gives {pairs:,.0f} pairs in {_duration(rules.step_seconds)}, and perplexityRatio needs "
-        f"{gate.min_samples:,} before it says anything: that takes {days:.1f} days: {remedy}"
+        f"{gate.min_samples:,} before it says anything, which takes {days:.1f} days: {remedy}"
     ]
 
 

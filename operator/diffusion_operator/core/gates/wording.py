@@ -15,7 +15,7 @@ _NOUN = {
     GateName.ERROR_RATE: "requests",
 }
 _WHERE_DATA_COMES_FROM = {
-    GateName.PERPLEXITY_RATIO: "the AR pods (they score pairs), scoring.samplePercent",
+    GateName.PERPLEXITY_RATIO: "the AR pods, which score pairs",
     GateName.REPETITION_RATE: "the gateways",
     GateName.TIME_TO_FIRST_TOKEN: "the gateways",
     GateName.LATENCY_RATIO: "the gateways and the AR pods",
@@ -33,10 +33,11 @@ def sentence(gate: GateName, test: Test, *, when: str, limit: GateLimit) -> str:
     estimate = test.estimate
     samples = f"{_count(estimate.samples)} {_NOUN[gate]} {when}"
     if estimate.value is None or estimate.samples < limit.min_samples:
+        share = ", raise scoring.samplePercent" if gate is GateName.PERPLEXITY_RATIO else ""
         seen = f", so far {_value(gate, estimate, limit)}" if estimate.value is not None else ""
         return (
             f"{samples}; {_count(limit.min_samples)} are needed before a verdict (minSamples){seen}. "
-            f"Wait, send more requests, or look at {_WHERE_DATA_COMES_FROM[gate]}."
+            f"Wait, send more requests{share}, or look at {_WHERE_DATA_COMES_FROM[gate]}."
         )
     value = f"{_value(gate, estimate, limit)} over {samples}"
     match test.outcome:
