@@ -1,10 +1,13 @@
 """Objects that carry our labels and are not ours."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from diffusion_operator.adapters.cluster import LiveChild
 from diffusion_operator.api.models import DiffusionModel
 from diffusion_operator.core.children import ChildKind, children
+from diffusion_operator.core.drift import is_in_place
 from diffusion_operator.shell.measuring import Memory
 from diffusion_operator.shell.metrics import Metrics
 from diffusion_operator.shell.reconcile import Reconciler
@@ -63,3 +66,31 @@ async def test_what_was_orphaned_on_purpose_is_taken_over_or_removed() -> None:
     await passes(cluster, 3)
     assert cluster.revisions == {diffusion(MODEL), ar(MODEL)}
     assert {child.owner for child in cluster.objects.values()} == {MODEL.metadata.uid}
+
+
+async def test_children_that_are_in_place_are_looked_at_again_when_one_changes_or_is_gone() -> None:
+    cluster = FakeCluster(MODEL)
+    reconciler = Reconciler(cluster=cluster, gateways=FakeGateways(), settings=SETTINGS, metrics=Metrics())
+    memory = Memory(wake=lambda: None)
+
+    async def is_repaired() -> bool:
+        await reconciler.run_once("stories", "storyteller", memory=memory)
+        return cluster.objects.keys() == wanted and is_in_place(as_made, cluster.objects[place].manifest)
+
+    for _ in range(3):
+        await reconciler.run_once("stories", "storyteller", memory=memory)
+    assert memory.in_place is not None
+    wanted = set(cluster.objects)
+    place = next(place for place in wanted if place[0] is ChildKind.DEPLOYMENT)
+    child, as_made = cluster.objects[place], without_version(cluster.objects[place].manifest)
+    for _ in range(2):
+        del cluster.objects[place]
+        assert await is_repaired()
+    metadata = {**child.manifest["metadata"], "resourceVersion": "edited"}
+    cluster.objects[place] = replace(child, manifest={**child.manifest, "metadata": metadata, "spec": {}})
+    assert await is_repaired()
+
+
+def without_version(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "resourceVersion"}
+    return {**manifest, "metadata": metadata}

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from diffusion_operator.adapters.cluster import LiveChild, Unreadable
-from diffusion_operator.adapters.errors import InvalidError
+from diffusion_operator.adapters.errors import InvalidError, NotFoundError
+from diffusion_operator.adapters.known_children import KnownChildren
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
-from diffusion_operator.core.children import ChildKind, children
+from diffusion_operator.core.children import Child, ChildKind, children
 
 from tests.unit.operator.builders import a_model, after, diffusion, seen
 
@@ -62,3 +63,77 @@ async def test_only_pods_of_the_resource_itself_are_asked_what_they_wait_for() -
         "labelSelector": "serving.diffusion-operator.dev/model=storyteller,"
         f"serving.diffusion-operator.dev/revision={diffusion(model)}"
     }
+
+
+class Server:
+    """Keeps objects, as far as children need one. Counts lists."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.lists = 0
+        self.finalized: set[str] = set()
+
+    async def request(
+        self, method: str, path: str, *, what: str, body: Mapping[str, Any] | None = None, **_: Any
+    ) -> Mapping[str, Any]:
+        if method == "GET":
+            self.lists += 1
+            found = [item for place, item in self.objects.items() if place.startswith(f"{path}/")]
+            return {"apiVersion": "v1", "items": found}
+        if method == "DELETE":
+            if path not in self.objects:
+                raise NotFoundError(what)
+            if path in self.finalized:
+                self.objects[path]["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "99"}
+                return self.objects[path]
+            del self.objects[path]
+            return {"kind": "Status"}
+        assert body is not None
+        versions = {"uid": path, "resourceVersion": str(len(self.objects) + 1)}
+        self.objects[path] = {**body, "metadata": {**body["metadata"], **versions}}
+        return self.objects[path]
+
+
+def made_of(server: Server) -> tuple[KubernetesCluster, tuple[Child, ...]]:
+    """The cluster, and the children of a resource, of which none is there."""
+    made = KubernetesCluster(server, known=KnownChildren())  # type: ignore[arg-type]
+    return made, children(after(a_model(), seen()))
+
+
+async def names(cluster: KubernetesCluster) -> list[tuple[ChildKind, str]]:
+    return [(child.kind, child.name) for child in await cluster.live_children("stories", "storyteller")]
+
+
+async def test_children_are_listed_once_and_what_is_written_then_is_known() -> None:
+    server = Server()
+    cluster, wanted = made_of(server)
+    assert await names(cluster) == []
+    lists = server.lists
+    for child in wanted:
+        await cluster.apply(child)
+    assert await names(cluster) == [(child.kind, child.name) for child in wanted]
+    (first, *_) = await cluster.live_children("stories", "storyteller")
+    await cluster.delete(first, namespace="stories")
+    assert await names(cluster) == [(child.kind, child.name) for child in wanted[1:]]
+    assert server.lists == lists
+
+
+async def test_a_child_that_something_keeps_from_going_is_known_to_be_going() -> None:
+    server = Server()
+    cluster, wanted = made_of(server)
+    await names(cluster)
+    await cluster.apply(wanted[0])
+    server.finalized = set(server.objects)
+    (child,) = await cluster.live_children("stories", "storyteller")
+    await cluster.delete(child, namespace="stories")
+    (going,) = await cluster.live_children("stories", "storyteller")
+    assert going.is_going
+
+
+async def test_without_watches_children_are_listed_each_time() -> None:
+    server = Server()
+    cluster = KubernetesCluster(server)  # type: ignore[arg-type]
+    await names(cluster)
+    lists = server.lists
+    await names(cluster)
+    assert server.lists == 2 * lists
