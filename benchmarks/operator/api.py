@@ -6,7 +6,7 @@ import json
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -117,16 +117,20 @@ class Follower:
         except TimeoutError:
             raise BenchmarkError(f"{what}: not within {seconds:.0f} s") from None
 
+    async def silence(self, seconds: float) -> None:
+        """Return when nothing was told for so long."""
+        while True:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._news.wait()
+            except TimeoutError:
+                return
+
     async def _follow(self, version: str) -> None:
         async for change in self._api.watch(self._path, since=version):
             self.changes.append(change)
             self._news.set()
-
-
-def labels_of(item: Mapping[str, Any]) -> Mapping[str, str]:
-    """Labels of an object."""
-    found: Mapping[str, str] = item["metadata"].get("labels", {})
-    return found
 
 
 def _decoded(text: str) -> str:

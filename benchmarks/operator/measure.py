@@ -10,24 +10,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from diffusion_operator.api import labels
-from diffusion_operator.api.crd import CRD_PATH
-
 from benchmarks.errors import BenchmarkError
-from benchmarks.machine import REPOSITORY
 from benchmarks.measure import percentile
-from benchmarks.operator.api import MERGE, Api, Change, Follower, labels_of
-from benchmarks.operator.processes import Operator, started
+from benchmarks.operator.api import MERGE, Api, Change, Follower
+from benchmarks.operator.contestants import NAMESPACE, Contestant, Stage
+from benchmarks.operator.processes import Operator
 from benchmarks.progress import say
 from cluster.controlplane import ControlPlane
 
 _USER = "system:serviceaccount:default:diffusion-operator"
-_NAMESPACE = "bench"
-_MODELS = f"/apis/{labels.API_VERSION}/namespaces/{_NAMESPACE}/{labels.PLURAL}"
-_DEPLOYMENTS = f"/apis/apps/v1/namespaces/{_NAMESPACE}/deployments"
-_CREATIONS_AT_ONCE = 8
+_REQUESTS_AT_ONCE = 8
 _SERVED_SECONDS = 60.0
-_SETTLE_SECONDS = 600.0
+_SETTLE_SECONDS = 900.0
 _QUIET_SECONDS = 5.0
 _REACTION_SECONDS = 30.0
 _BETWEEN_SECONDS = 1.0
@@ -65,22 +59,22 @@ class Figures:
     kubectl_get: Latency
 
 
-async def measure(models: int, *, reactions: int, idle_seconds: float) -> Figures:
+async def measure(contestant: Contestant, models: int, *, reactions: int, idle_seconds: float) -> Figures:
     """All figures, on a control plane of its own."""
     with ControlPlane() as plane:
         admin = plane.kubeconfig
         async with Api(admin) as api:
-            await _prepare(api, admin)
+            await _prepare(api, admin, contestant)
             user = plane.kubeconfig_for(_USER, groups=["system:masters"])
-            with started(admin=admin, operator=user) as operator:
-                settled, settling_cpu = await _settle(api, operator, models)
+            with contestant.started(admin, user) as operator:
+                settled, settling_cpu = await _settle(api, operator, contestant, models)
                 say(f"{models}: settled in {settled:.1f} s, {settling_cpu:.1f} s of CPU; {operator.cost()}")
-                kubectl = Latency.of([_kubectl_get(admin) for _ in range(5)])
+                kubectl = Latency.of([_kubectl_get(admin, contestant.kind) for _ in range(5)])
                 idle = await _idle(operator, plane.audit_log, seconds=idle_seconds)
                 say(f"{models}: idle for {idle_seconds:.0f} s: {idle[0]} writes, {100 * idle[1]:.2f} % of a core")
                 names = [f"model-{number}" for number in Random(models).choices(range(models), k=reactions)]
-                deleted = Latency.of([await _delete_child(api, name) for name in names])
-                changed = Latency.of([await _change_spec(api, name, at) for at, name in enumerate(names)])
+                deleted = Latency.of([await _delete_child(api, contestant, name) for name in names])
+                changed = Latency.of([await _change_spec(api, contestant, name, at) for at, name in enumerate(names)])
                 say(f"{models}: {changed}, {deleted}, {kubectl}")
                 cost = operator.cost()
     return Figures(
@@ -98,15 +92,15 @@ async def measure(models: int, *, reactions: int, idle_seconds: float) -> Figure
     )
 
 
-async def _prepare(api: Api, kubeconfig: Path) -> None:
-    """The CRD, served, and a namespace."""
-    create = ["kubectl", f"--kubeconfig={kubeconfig}", "create", "-f", str(REPOSITORY / CRD_PATH)]
+async def _prepare(api: Api, kubeconfig: Path, contestant: Contestant) -> None:
+    """The CRDs, served, and a namespace."""
+    create = ["kubectl", f"--kubeconfig={kubeconfig}", "create", *(f"--filename={crd}" for crd in contestant.crds())]
     await asyncio.to_thread(subprocess.run, create, check=True, capture_output=True)
-    await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
+    await api.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     deadline = time.monotonic() + _SERVED_SECONDS
     while True:
         try:
-            await api.list(_MODELS)
+            await api.list(contestant.resources)
         except BenchmarkError:  # not served yet
             if time.monotonic() > deadline:
                 raise
@@ -115,40 +109,46 @@ async def _prepare(api: Api, kubeconfig: Path) -> None:
             return
 
 
-async def _settle(api: Api, operator: Operator, models: int) -> tuple[float, float]:
+async def _settle(api: Api, operator: Operator, contestant: Contestant, models: int) -> tuple[float, float]:
     """Create them all. Returns the seconds until the last was in mid-canary, and the operator's CPU seconds."""
     before = operator.cost().cpu_seconds
-    slots = asyncio.Semaphore(_CREATIONS_AT_ONCE)
-
-    async def create(number: int) -> None:
-        async with slots:
-            await api.request("POST", _MODELS, _resource(number))
-
-    async with Follower(api, _MODELS) as follower:
+    async with Follower(api, contestant.resources) as follower:
         began = time.monotonic()
-        await asyncio.gather(*(create(number) for number in range(models)))
-        deadline = began + _SETTLE_SECONDS
-        climbing: set[str] = set()
-        seen = 0
-        while len(climbing) < models or time.monotonic() - follower.changes[-1].at < _QUIET_SECONDS:
-            if time.monotonic() > deadline:
-                raise BenchmarkError(
-                    f"{len(climbing)} of {models} models are in mid-canary after {_SETTLE_SECONDS:.0f} s"
-                )
-            await asyncio.sleep(0.2)
-            climbing |= {
-                change.object["metadata"]["name"]
-                for change in islice(follower.changes, seen, None)
-                if _is_in_mid_canary(change)
-            }
-            seen = len(follower.changes)
+        for stage in contestant.stages:
+            await _ask(api, contestant, stage, models)
+            await _reach(follower, stage, models, until=began + _SETTLE_SECONDS)
+        await follower.silence(_QUIET_SECONDS)
         return follower.changes[-1].at - began, operator.cost().cpu_seconds - before
 
 
-def _is_in_mid_canary(change: Change) -> bool:
-    """At the first weight, and its time has begun to count."""
-    rollout = change.object.get("status", {}).get("rollout", {})
-    return bool(rollout.get("canaryPercent") == 5 and (rollout.get("canary") or {}).get("isObserving"))
+async def _ask(api: Api, contestant: Contestant, stage: Stage, models: int) -> None:
+    slots = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+
+    async def one(number: int) -> None:
+        made = contestant.resource(number)
+        async with slots:
+            if stage.patch is None:
+                await api.request("POST", contestant.resources, made)
+            else:
+                path = f"{contestant.resources}/{made['metadata']['name']}"
+                await api.request("PATCH", path, stage.patch, content_type=MERGE)
+
+    await asyncio.gather(*(one(number) for number in range(models)))
+
+
+async def _reach(follower: Follower, stage: Stage, models: int, *, until: float) -> None:
+    through: set[str] = set()
+    seen = 0
+    while len(through) < models:
+        if time.monotonic() > until:
+            raise BenchmarkError(f"{len(through)} of {models} are through a stage after {_SETTLE_SECONDS:.0f} s")
+        await asyncio.sleep(0.2)
+        through |= {
+            change.object["metadata"]["name"]
+            for change in islice(follower.changes, seen, None)
+            if stage.is_reached(change)
+        }
+        seen = len(follower.changes)
 
 
 async def _idle(operator: Operator, audit_log: Path, *, seconds: float) -> tuple[int, float]:
@@ -174,47 +174,35 @@ def _is_write(event: dict[str, Any]) -> bool:
     )
 
 
-async def _change_spec(api: Api, name: str, number: int) -> float:
-    """Seconds from the request to the new revision's Deployment."""
-    async with Follower(api, _DEPLOYMENTS) as follower:
+async def _change_spec(api: Api, contestant: Contestant, name: str, number: int) -> float:
+    """Seconds from the request to the new revision's child."""
+    async with Follower(api, contestant.children) as follower:
         began = time.monotonic()
-        change = {"spec": {"sampler": {"maxDenoisingSteps": 5 + number}}}
-        await api.request("PATCH", f"{_MODELS}/{name}", change, content_type=MERGE)
-        made = await follower.first(lambda change: _is_new(change, name), what=name, seconds=_REACTION_SECONDS)
+        path = f"{contestant.resources}/{name}"
+        await api.request("PATCH", path, contestant.changed(number), content_type=MERGE)
+        return await _reaction(follower, contestant, name, began)
+
+
+async def _delete_child(api: Api, contestant: Contestant, name: str) -> float:
+    """Seconds from the request to the child that takes the place of the deleted one, which was the newest."""
+    found, _ = await api.list(f"{contestant.children}?labelSelector={contestant.replaced(name)}")
+    child = max(found, key=lambda item: str(item["metadata"]["creationTimestamp"]))["metadata"]["name"]
+    async with Follower(api, contestant.children) as follower:
+        began = time.monotonic()
+        await api.request("DELETE", f"{contestant.children}/{child}")
+        return await _reaction(follower, contestant, name, began)
+
+
+async def _reaction(follower: Follower, contestant: Contestant, name: str, began: float) -> float:
+    def is_new(change: Change) -> bool:
+        return change.type == "ADDED" and contestant.of(change.object) == name
+
+    made = await follower.first(is_new, what=name, seconds=_REACTION_SECONDS)
     await asyncio.sleep(_BETWEEN_SECONDS)
     return made.at - began
 
 
-async def _delete_child(api: Api, name: str) -> float:
-    """Seconds from the request to the Deployment that takes the place of the deleted one."""
-    selector = f"?labelSelector={labels.MODEL}%3D{name},{labels.ARM_KIND}%3Ddiffusion"
-    found, _ = await api.list(f"{_DEPLOYMENTS}{selector}")
-    child = found[0]["metadata"]["name"]
-    async with Follower(api, _DEPLOYMENTS) as follower:
-        began = time.monotonic()
-        await api.request("DELETE", f"{_DEPLOYMENTS}/{child}")
-        made = await follower.first(lambda change: _is_new(change, name), what=name, seconds=_REACTION_SECONDS)
-    await asyncio.sleep(_BETWEEN_SECONDS)
-    return made.at - began
-
-
-def _is_new(change: Change, model: str) -> bool:
-    return change.type == "ADDED" and labels_of(change.object).get(labels.MODEL) == model
-
-
-def _kubectl_get(kubeconfig: Path) -> float:
+def _kubectl_get(kubeconfig: Path, kind: str) -> float:
     began = time.monotonic()
-    subprocess.run(["kubectl", f"--kubeconfig={kubeconfig}", "get", "dm", "-A"], check=True, capture_output=True)
+    subprocess.run(["kubectl", f"--kubeconfig={kubeconfig}", "get", kind, "-A"], check=True, capture_output=True)
     return time.monotonic() - began
-
-
-def _resource(number: int) -> dict[str, Any]:
-    return {
-        "apiVersion": labels.API_VERSION,
-        "kind": labels.KIND,
-        "metadata": {"name": f"model-{number}"},
-        "spec": {
-            "model": {"source": f"file:///models/{number}"},
-            "fallback": {"model": {"source": f"file:///models/{number}-ar"}},
-        },
-    }

@@ -16,8 +16,8 @@ from benchmarks.peers.processes import Pinned
 
 _START_SECONDS = 120.0
 _IMAGE = "registry.test/diffusion-worker:1"
-_OURS = Placement.of(Cores.ONE)
-_OTHERS = Placement(server_cpus=_OURS.client_cpus, client_cpus=_OURS.client_cpus)
+OURS_ALONE = Placement.of(Cores.ONE)
+_OTHERS = Placement(server_cpus=OURS_ALONE.client_cpus, client_cpus=OURS_ALONE.client_cpus)
 _ENVIRONMENT = {"LD_PRELOAD": ""}
 
 
@@ -49,7 +49,7 @@ class Operator:
 
 
 @contextmanager
-def started(*, admin: Path, operator: Path) -> Iterator[Operator]:
+def our_operator(admin: Path, operator: Path) -> Iterator[Operator]:
     """Surroundings with the kubeconfig `admin`, and an operator with a kubeconfig of its own."""
     around = Pinned.start(
         "operator-surroundings",
@@ -60,7 +60,7 @@ def started(*, admin: Path, operator: Path) -> Iterator[Operator]:
     processes = [around]
     try:
         port = loads(around.read_line(what="its port", seconds=_START_SECONDS))["port"]
-        health = _free_port()
+        health = free_port()
         process = Pinned.start(
             "operator",
             [
@@ -68,27 +68,29 @@ def started(*, admin: Path, operator: Path) -> Iterator[Operator]:
                 *("--gateway-url=http://gateway.test/v1", f"--kubeconfig={operator}", f"--port={health}"),
                 *("--sizing=off", f"--prometheus-url=http://127.0.0.1:{port}"),
             ],
-            placement=_OURS,
+            placement=OURS_ALONE,
             environment=_ENVIRONMENT | {"HOSTNAME": os.uname().nodename},
             speaks_lines=False,
         )
         processes.append(process)
-        process.wait_until(lambda: _is_ready(health), what="readiness", seconds=_START_SECONDS)
+        process.wait_until(lambda: answers(health, "/readyz"), what="readiness", seconds=_START_SECONDS)
         yield Operator(process.pid)
     finally:
         for one in reversed(processes):
             one.stop()
 
 
-def _is_ready(port: int) -> bool:
+def answers(port: int, path: str) -> bool:
+    """Whether a page of loopback says that all is well."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody has."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
