@@ -65,38 +65,32 @@ def cases(checkpoint: Checkpoint) -> Iterator[Case]:
 
 
 def measure(checkpoint: Checkpoint, path: Path) -> Iterator[Measured]:
-    """Run all its cases; the model is loaded once for each sampler."""
+    """Run all its cases; each in an engine of its own, in which no canvases of another are left."""
     facts = inspect_folder(path)
     costs = engine_costs(Arm(checkpoint.kind.value), Device.CPU, facts.family)
-    wanted = list(cases(checkpoint))
-    for sampler in dict.fromkeys(case.sampler for case in wanted):
-        runner = _load(checkpoint, path, sampler)
-        for case in wanted:
-            if case.sampler != sampler:
-                continue
-            load = Workload(
-                rows=case.rows,
-                tokens=case.tokens,
-                canvas=checkpoint.canvas,
-                guidance=bool(sampler.guidance_scale),
-                dtype=Dtype.FLOAT32,
-                gpus=1,
-            )
-            planned, found = (
-                footprint(facts, load, costs),
-                measure_largest_step(runner, load, costs, meter=MemoryMeter(runner.device)),
-            )
-            yield Measured(
-                checkpoint=checkpoint.name,
-                rows=case.rows,
-                tokens=case.tokens,
-                about=case.about,
-                kv=planned.kv,
-                logits=planned.logits,
-                self_conditioning=planned.self_conditioning,
-                activations=planned.activations,
-                peak=found.kv + found.step,
-            )
+    for case in cases(checkpoint):
+        load = Workload(
+            rows=case.rows,
+            tokens=case.tokens,
+            canvas=checkpoint.canvas,
+            guidance=bool(case.sampler.guidance_scale),
+            dtype=Dtype.FLOAT32,
+            gpus=1,
+        )
+        planned = footprint(facts, load, costs)
+        runner = _load(checkpoint, path, case.sampler)
+        found = measure_largest_step(runner, load, costs, meter=MemoryMeter(runner.device))
+        yield Measured(
+            checkpoint=checkpoint.name,
+            rows=case.rows,
+            tokens=case.tokens,
+            about=case.about,
+            kv=planned.kv,
+            logits=planned.logits,
+            self_conditioning=planned.self_conditioning,
+            activations=planned.activations,
+            peak=found.kv + found.step,
+        )
 
 
 def _load(checkpoint: Checkpoint, path: Path, sampler: SamplerConfig) -> Runner:

@@ -37,12 +37,13 @@ def read(stages: Sequence[Stage], *, canvas: int, padded: bool = False) -> list[
 
 
 def test_chunks_alone_beside_canvases_that_are_committed_and_as_many_as_canvases() -> None:
-    alone, begun, beside, as_many = (
+    canvases, alone, begun, beside, as_many = (
         read(stages, canvas=64) for stages in largest_steps(load(rows=24, tokens=768, canvas=64), Layers.PACKED)
     )
+    assert canvases == [[64] * 24]
     assert alone == [[0] * 20 + [CHUNK] * 4]
     assert begun == [[0] * 16 + [ROOM - 3 * CHUNK - 4 * 65] + [CHUNK] * 3 + [65] * 4]
-    assert beside == [[CHUNK] + [64] * 23, [0] * 24]
+    assert beside == [[CHUNK] + [64] * 23]
     assert as_many == [[64] * 22, [0] * 22 + [CHUNK] * 2]  # 22 canvases are 1,408 tokens
 
 
@@ -68,9 +69,17 @@ def test_no_row_is_longer_than_the_longest_or_reads_more_than_its_prompt(
             assert all(0 < left <= stage.prompt for left in stage.left)
 
 
+def test_a_block_of_one_token_leaves_all_others_to_the_cache() -> None:
+    """What a mask model keeps is most then."""
+    first, *_ = largest_steps(load(rows=3, tokens=192, canvas=32), Layers.WHOLE)
+    assert read(first, canvas=192) == [[191] * 3]
+    assert first[0].answer == 1
+
+
 def test_shorter_sequences_fill_a_pass_of_a_mask_model_that_the_longest_would_not() -> None:
     lengths = {
         stages[0].prompt + stages[0].answer
         for stages in largest_steps(load(rows=3, tokens=3000, canvas=32), Layers.WHOLE)
+        if stages[0].answer > 1
     }
     assert lengths == {3000, MASK_PASS_TOKENS // 3}

@@ -123,7 +123,10 @@ def test_a_rows_logits_are_the_same_numbers_in_any_company(diffusion_model: Diff
         logits = diffusion_model.denoise(
             cache, slots, [len(prompts[row]) for row in rows], canvases[list(rows)], soft[list(rows)]
         )
-        return logits, diffusion_model.soft_embedding(logits.softmax(dim=-1))
+        embeddings = torch.empty(len(rows), CANVAS, diffusion_model.hidden_size)
+        for row, embedding in zip(logits.softmax(dim=-1), embeddings, strict=True):
+            diffusion_model.soft_embedding(row, out=embedding)
+        return logits, embeddings
 
     alone = [logits_and_soft([row]) for row in range(len(prompts))]
     chance = random.Random(1)

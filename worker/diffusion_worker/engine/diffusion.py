@@ -155,13 +155,11 @@ class DiffusionRunner(CanvasRunner):
 
     def _next_soft_embedding(self, plan: StepPlan, state: CanvasState, probs: torch.Tensor) -> torch.Tensor:
         """Self-conditioning of the next step, [B, C, d]. After its last step a canvas has none, and keeps what it had."""
-        going_on = [i for i, is_last in enumerate(plan.is_last) if not is_last]
-        if len(going_on) == len(probs):
-            return self._model.soft_embedding(probs)
-        kept = state.soft_embedding.clone()
-        if going_on:
-            kept[going_on] = self._model.soft_embedding([probs[i] for i in going_on])
-        return kept
+        soft_embedding = state.soft_embedding.clone()
+        for i, is_last in enumerate(plan.is_last):
+            if not is_last:
+                self._model.soft_embedding(probs[i], out=soft_embedding[i])
+        return soft_embedding
 
     def _keys(self, batch: "_Batch", stream: Stream, *, step_offset: int = 0) -> torch.Tensor:
         keys = [

@@ -1,6 +1,6 @@
 """The steps that take most memory, as rows that have so much of their prompts left to read. Pure.
 
-They are those that the plan is made for (`sizing.footprint`): what is here and what is there belong together.
+They are those that the plan is made for (`sizing.passes`): what is here and what is there belong together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from diffusion_worker.sizing import Workload
 from diffusion_worker.sizing.costs import MASK_PASS_TOKENS, PREFILL_CHUNK, PREFILL_ROWS, Layers
-from diffusion_worker.sizing.footprint import most_prompts_beside, prompts_begun, prompts_beside
+from diffusion_worker.sizing.passes import most_prompts_beside, prompts_begun, prompts_beside
 
 _ROOM = PREFILL_CHUNK * PREFILL_ROWS  # tokens of prompts in a pass that holds nobody up
 
@@ -36,6 +36,7 @@ def largest_steps(load: Workload, layers: Layers) -> Iterator[list[Stage]]:
 def _packed(load: Workload) -> Iterator[list[Stage]]:
     prompt, rows = load.tokens - 1, load.rows
     chunk, canvas = min(PREFILL_CHUNK, prompt), min(load.canvas, prompt)
+    yield [Stage(prompt, [canvas] * rows)]  # first: the canvases that it makes stay beside the passes over prompts
     yield [Stage(prompt, [chunk] * rows)]
     begun = prompts_begun(rows)
     if begun and prompt > PREFILL_CHUNK:  # some end their prompts and leave room for others that begin theirs
@@ -43,7 +44,7 @@ def _packed(load: Workload) -> Iterator[list[Stage]]:
         yield [Stage(prompt, [prompt] * (rows - PREFILL_ROWS) + [chunk] * (PREFILL_ROWS - begun) + ends)]
     if rows > 1:
         readers = most_prompts_beside(rows=rows, chunk=chunk)
-        yield [Stage(prompt, [chunk] * readers + [canvas] * (rows - readers)), Stage(prompt)]  # then all have a canvas
+        yield [Stage(prompt, [chunk] * readers + [canvas] * (rows - readers))]
     readers = prompts_beside(rows=rows, canvas=canvas)
     if readers > 1:
         yield [Stage(prompt, [canvas] * (rows - readers)), Stage(prompt, [chunk] * readers)]
@@ -63,6 +64,7 @@ def _padded(load: Workload) -> Iterator[list[Stage]]:
 
 def _whole(load: Workload) -> Iterator[list[Stage]]:
     """The first step of a block is over whole sequences, the next over the block; shorter ones may fill a pass better."""
+    yield [Stage(load.tokens - 1, [load.tokens - 1] * load.rows)]  # all but one token is kept; one step decides that one
     answer = min(load.canvas, load.tokens - 1)  # a block is as long as its answer lets it
     in_a_pass = -(-MASK_PASS_TOKENS // load.tokens)
     for tokens in {load.tokens, min(load.tokens, MASK_PASS_TOKENS // min(load.rows, in_a_pass))}:

@@ -78,8 +78,8 @@ class Scorer:
     def begin(self, rows: Sequence[ScoreRow]) -> None:
         """Take a batch of at most `max_rows` rows in."""
         self._rows = sorted(rows, key=lambda row: len(row.inputs), reverse=True)
-        for _ in self._rows:
-            self._cache.take_slot()
+        for row in self._rows:
+            self._cache.expect_at_most(self._cache.take_slot(), len(row.inputs))
 
     def end(self) -> None:
         """Give the slots back, whatever has been done. What is not done has to start again."""

@@ -5,7 +5,7 @@ predicts the whole canvas. They share all weights. transformers' decoder takes s
 here it is the far smaller soft embedding [B, C, d].
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,8 +133,7 @@ class DiffusionModel:
             return every
         counts = [C] * B
         attention = AttentionPass(cache, slots, lengths, counts, causal=False, visible_from=visible_from)
-        signal = self._conditioning(self._conditioning_norm(soft_embedding.reshape(B * C, -1)))
-        hidden = self._conditioned_norm(self._embedded(canvas.reshape(-1)) + signal)
+        hidden = self._conditioned(canvas.reshape(-1), soft_embedding.reshape(B * C, -1))
         rotary = self._rotary_at(lengths, counts)
         hidden = self._run(hidden, attention, rotary, self._layers, self._decoder_scales)
         logits = torch.mm(self._final_norm(hidden), self._embed.t()).float()
@@ -143,15 +142,22 @@ class DiffusionModel:
         return logits.view(B, C, -1)
 
     @torch.inference_mode()
-    def soft_embedding(self, probs: Iterable[torch.Tensor]) -> torch.Tensor:
-        """Self-conditioning for the next step: the expected embedding [B, C, d] under `probs`, [C, V] of each row."""
-        # Row by row: V is large, and the sum over it would depend on the number of rows (see Linear).
-        soft = torch.stack([torch.mm(row.to(self.dtype), self._embed) for row in probs])
-        return soft.mul_(self._embed_scale)
+    def soft_embedding(self, probs: torch.Tensor, out: torch.Tensor) -> None:
+        """Self-conditioning for the next step of a row, into `out` [C, d]: the expected embedding under `probs` [C, V].
+
+        Of one row: V is large, and the sum over it would depend on the number of rows (see Linear).
+        """
+        torch.mm(probs.to(self.dtype), self._embed, out=out)
+        out.mul_(self._embed_scale)
 
     def no_soft_embedding(self) -> torch.Tensor:
         """Self-conditioning of a first step, [C, d]."""
         return torch.zeros(self.canvas_length, self.hidden_size, dtype=self.dtype, device=self.device)
+
+    def _conditioned(self, canvas: torch.Tensor, soft_embedding: torch.Tensor) -> torch.Tensor:
+        """What goes into the layers, [T, d], for tokens [T] and their self-conditioning [T, d]."""
+        signal = self._conditioning(self._conditioning_norm(soft_embedding))
+        return self._conditioned_norm(self._embedded(canvas).add_(signal))
 
     def _embedded(self, token_ids: torch.Tensor) -> torch.Tensor:
         return embedding(token_ids, self._embed).mul_(self._embed_scale)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.functional import gelu, grouped_mm
 
-_TILE = 1 << 15  # numbers; what stays in a core's cache with a few temporaries
+from diffusion_worker.sizing.costs import CPU_LAYER_TILE
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,9 @@ def gated_gelu(gate_and_up: torch.Tensor) -> torch.Tensor:
 
 def tiles(x: torch.Tensor) -> Sequence[torch.Tensor]:
     """Views of [T, N] with some of the rows each; all of it on a GPU, where a launch costs more than the memory."""
-    if x.device.type != "cpu" or x.numel() <= _TILE:
+    if x.device.type != "cpu" or x.numel() <= CPU_LAYER_TILE:
         return (x,)
-    return torch.split(x, max(1, _TILE // x.shape[1]))
+    return torch.split(x, max(1, CPU_LAYER_TILE // x.shape[1]))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import torch
 
 from diffusion_worker.samplers.randomness import another
-from diffusion_worker.sizing.costs import CPU_NUCLEUS_TILE, CPU_TILE, GPU_TILE
+from diffusion_worker.sizing.costs import CPU_NUCLEUS_TILE, CPU_TILE, DRAW_BLOCK, GPU_TILE
 
 MIN_TEMPERATURE = 1e-4  # below it logits / temperature may overflow, and the draw is the most likely token anyway
-_BLOCK = 64  # tokens; `draw` finds the block of the vocabulary first, then the token in it
 _TRIES = 8  # draws before a nucleus is computed in full
 # A token e^50 times less likely than the likeliest counts as impossible: no float32 number in [0, 1) would draw it. More
 # than tidiness: where a model is sure, much of the vocabulary had denormal probabilities, with which a CPU is slow, and
@@ -57,10 +56,9 @@ def nucleus(probs: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
     `probs` [..., V], `top_p` [...]. The most likely token always stays; of equal ones, the first. See arXiv:1904.09751.
     """
     sorted_probs, order = probs.sort(dim=-1, descending=True, stable=True)
-    mass_before = sorted_probs.cumsum(dim=-1) - sorted_probs
-    kept = mass_before < top_p[..., None]
+    kept = sorted_probs.cumsum(dim=-1).sub_(sorted_probs) < top_p[..., None]  # by the mass before each token
     kept[..., 0] = True
-    return torch.zeros_like(probs).scatter(-1, order, torch.where(kept, sorted_probs, 0.0))
+    return torch.zeros_like(probs).scatter_(-1, order, sorted_probs.masked_fill_(kept.logical_not_(), 0.0))
 
 
 def draw(probs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
@@ -70,12 +68,12 @@ def draw(probs: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     vocabulary. A token of probability 0 is never drawn.
     """
     V = probs.shape[-1]
-    if V % _BLOCK:
+    if V % DRAW_BLOCK:
         return _invert(probs, u)[0]
-    blocks = probs.reshape(*probs.shape[:-1], V // _BLOCK, _BLOCK)
+    blocks = probs.reshape(*probs.shape[:-1], V // DRAW_BLOCK, DRAW_BLOCK)
     block, u_in_block = _invert(blocks.sum(dim=-1), u)
-    chosen = blocks.gather(-2, block[..., None, None].expand(*block.shape, 1, _BLOCK)).squeeze(-2)
-    return block * _BLOCK + _invert(chosen, u_in_block)[0]
+    chosen = blocks.gather(-2, block[..., None, None].expand(*block.shape, 1, DRAW_BLOCK)).squeeze(-2)
+    return block * DRAW_BLOCK + _invert(chosen, u_in_block)[0]
 
 
 def sample(prediction: Prediction, *, u: torch.Tensor, top_p: torch.Tensor, greedy: torch.Tensor) -> torch.Tensor:
@@ -105,6 +103,7 @@ def _within_nucleus(tokens: torch.Tensor, probs: torch.Tensor, u: torch.Tensor, 
         again = draw(left, u[position])
         tokens = tokens.index_put((position,), again)
         outside = outside.index_put((position,), _mass_before(left, again) >= top_p)
+        del left  # the nucleus needs its room
     position = outside.nonzero(as_tuple=True)[0]
     within = nucleus(probs[position], top_p.expand(len(position)))
     return tokens.index_put((position,), draw(within, another(u)[position]))

@@ -11,11 +11,10 @@ from math import ceil
 from diffusion_worker.inspect.facts import LayerGroup, LayerKind, ModelFacts
 
 from .cache import Span, kept, token_bytes
-from .costs import EngineCosts
+from .costs import TOKEN_BYTES, EngineCosts
 from .workload import Workload
 
 FLOAT32 = 4
-_INT64 = 8
 
 
 @dataclass(frozen=True)
@@ -36,19 +35,29 @@ def packed(facts: ModelFacts, engine: EngineCosts, parts: Sequence[tuple[Workloa
     load, positions = parts[0][0], sum(run.positions for _, run in parts)
     e, d = load.dtype.element_bytes, facts.hidden_size
     halves = 0 if e == FLOAT32 else e  # a second copy in 16 bits of what is computed in float32
-    gelu = 1 if engine.gelu_buffer or e != FLOAT32 else 0
     width = ceil(facts.intermediate_size / load.gpus)
-    norm = d * (e + 2 * FLOAT32 + halves)
-    dense = d * (2 * e + FLOAT32) + width * (3 + gelu) * e
-    feed_forward = max(norm, dense, d * (3 * e + FLOAT32) + _experts(facts, load, gelu=gelu))
+    norm = positions * d * (e + 2 * FLOAT32 + halves)
+    dense = positions * (d * (2 * e + FLOAT32) + 3 * width * e) + _gelu(positions * width, load, engine)
+    experts = positions * d * (3 * e + FLOAT32) + _experts(facts, load, positions, engine)
     attention = max(
         positions * _packed_attention(group, facts, load) + max(_of_row(group, *part, engine) for part in parts)
         for group in _attending(facts, is_causal=parts[0][1].is_causal)
     )
-    head_dims = {group.kind: group.head_dim for group in facts.layers}
-    rotary = sum(3 * FLOAT32 * dim // 2 for dim in head_dims.values())
     masks = sum(part[1].positions * keys.tokens for part in parts for keys in _masked(facts, *part, engine))
-    return max(positions * feed_forward, attention) + positions * (rotary + 2 * _INT64) + masks
+    return max(norm, dense, experts, attention) + positions * (rotary_bytes(facts) + 2 * TOKEN_BYTES) + masks
+
+
+def rotary_bytes(facts: ModelFacts) -> int:
+    """Cosines [D] and sines [D/2] of one position, for each kind of layer."""
+    head_dims = {group.kind: group.head_dim for group in facts.layers}
+    return sum(FLOAT32 * (dim + dim // 2) for dim in head_dims.values())
+
+
+def _gelu(numbers: int, load: Workload, engine: EngineCosts) -> int:
+    """gelu(gate) beside gate, up and their product, or two tiles of it: one is begun before the last is dropped."""
+    if engine.gelu_tile is None or load.dtype.element_bytes != FLOAT32:
+        return numbers * load.dtype.element_bytes
+    return FLOAT32 * min(numbers, 2 * engine.gelu_tile)
 
 
 def _attending(facts: ModelFacts, *, is_causal: bool) -> list[LayerGroup]:
@@ -98,35 +107,38 @@ def _is_masked(span: Span, load: Workload, run: Pass) -> bool:
     return span.is_windowed or load.tokens > run.queries
 
 
-def _experts(facts: ModelFacts, load: Workload, *, gelu: int) -> int:
+def _experts(facts: ModelFacts, load: Workload, positions: int, engine: EngineCosts | None = None) -> int:
     """Tokens are copied to each of their experts, and what comes out is put back in order (models/layers.py)."""
     experts = facts.experts
     if experts is None:
         return 0
-    d, width = facts.hidden_size, ceil(experts.intermediate_size / load.gpus)
-    numbers = max(d + 2 * width, (3 + gelu) * width, width + d, 2 * d)
-    return experts.active * numbers * load.dtype.element_bytes
+    e, d, width = load.dtype.element_bytes, facts.hidden_size, ceil(experts.intermediate_size / load.gpus)
+    pairs = positions * experts.active
+    gelu = pairs * width * e if engine is None else _gelu(pairs * width, load, engine)
+    # Of each pair: which expert, in order of tokens and of experts, and the order; its score and its weight.
+    routing = pairs * (3 * TOKEN_BYTES + 2 * FLOAT32) + positions * experts.total * FLOAT32
+    return routing + max(pairs * max(d + 2 * width, 3 * width, width + d, 2 * d) * e, pairs * 3 * width * e + gelu)
 
 
 def padded(facts: ModelFacts, load: Workload, run: Pass, *, keys: int, joined: bool, held: int) -> int:
     """Of transformers' layers (Llama, Qwen 2, Gemma 3), whose queries see `keys` of each row.
 
     `joined`: keys and values of the rows of a pass are put together from several pieces. `held`: states [T, d] that are
-    somebody's variables beside the layer's own; transformers' models hold the embedded tokens and each layer's input.
+    somebody's variables beside the layer's own: each layer's input, and in transformers' models the embedded tokens.
     """
     e, d = load.dtype.element_bytes, facts.hidden_size
     width = ceil(facts.intermediate_size / load.gpus)
-    norm = d * (held * e + 3 * FLOAT32)
-    dense = d * (2 + held) * e + width * 3 * e
-    experts = d * (3 + held) * e + _experts(facts, load, gelu=1)
-    attention = run.positions * d * min(1, held) * e + max(  # the layer's input is its residual then
+    norm = run.positions * d * (held * e + 3 * FLOAT32)
+    dense = run.positions * (d * (2 + held) * e + width * 3 * e)
+    experts = run.positions * d * (3 + held) * e + _experts(facts, load, run.positions)
+    attention = run.positions * d * (held - 1) * e + max(  # the layer's input is its residual then
         _padded_attention(group, facts, load, run, keys=keys, joined=joined) for group in facts.layers
     )
-    of_token = max(norm, dense, experts if facts.experts else 0)
+    feed_forward = max(norm, dense, experts if facts.experts else 0)
     head_dims = {group.kind: group.head_dim for group in facts.layers}
     cos_and_sin = sum(2 * dim * e for dim in head_dims.values())
     masks = run.positions * keys * len(head_dims) if run.is_causal else 0  # bool
-    return max(run.positions * of_token, attention) + run.positions * (cos_and_sin + 5 * _INT64) + masks
+    return max(feed_forward, attention) + run.positions * (cos_and_sin + 5 * TOKEN_BYTES) + masks
 
 
 def _padded_attention(

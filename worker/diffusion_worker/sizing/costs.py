@@ -22,7 +22,17 @@ MASK_PREDICTIONS = 512  # positions whose logits are in memory at a time
 MASK_HORIZON = 512  # tokens of the answer that a mask model's pass sees, unless the block alone is longer
 CPU_TILE = 1 << 17  # numbers that a sampler works on at a time: what stays in a core's second-level cache
 CPU_NUCLEUS_TILE = 1 << 18
+CPU_LAYER_TILE = 1 << 15  # the same of a layer's gelu, which has more temporaries
+DRAW_BLOCK = 64  # tokens; a draw finds the block of the vocabulary first, then the token in it
 GPU_TILE = 1 << 24  # 64 MiB in float32: large enough that no kernel waits for its launch
+TOKEN_BYTES = 8  # int64
+# Of each position of a canvas. Between steps: its token, what would be committed, whether it is final (engine/canvas.py).
+CANVAS_BYTES = 2 * TOKEN_BYTES + 1
+# While tokens are drawn: the most likely, the entropy, the random number, the token (samplers/categorical.py).
+DRAWN_BYTES = 2 * TOKEN_BYTES + 4 + 4
+# When the next canvas is made: these without the random number, how likely the token is, noise, the next canvas, which
+# of it is final, and what would be committed (engine/diffusion.py).
+ADVANCED_BYTES = 5 * TOKEN_BYTES + 4 + 4 + 1
 
 
 class Arm(StrEnum):
@@ -58,19 +68,18 @@ class EngineCosts:
     likelihood_copies: float = 0
     # Temporaries of a tile beside them: exponentials, and their products with the logarithms.
     predict_tiles: int = 2
-    # Top-p of a tile: its probabilities, sorted, their order in 64 bits, sums, masks (nucleus).
-    nucleus_tiles: float = 8.25
+    # Top-p of a tile: its probabilities, these sorted and their order in 64 bits (nucleus), while torch sorts rows longer
+    # than 4,096: two copies of row and index, of the keys, and what CUB has of both (aten/src/ATen/native/cuda/SortStable.cu).
+    nucleus_tiles: float = 1 + 1 + 2 + 2 * 2 + 1 + 1 + 2
     tile: int = GPU_TILE  # numbers
     nucleus_tile: int = GPU_TILE
-    # Soft embeddings [B, C, d] beside logits: those of all slots (engine/canvas.py), of a step, and the rows it makes.
-    soft_embedding_copies: int = 3
     # Sliding layers drop the tokens that no later query sees (models/row_cache.py; models/cache.py keeps them).
     sliding_layers_drop: bool
     # Attention writes its scores down: under a mask, or with heads wider than 256, torch has no fused kernel for rows whose
     # heads share keys. On a CPU it has.
     writes_scores: bool = False
-    # Feed-forward parts have a buffer for gelu(gate) beside gate and up; on a CPU in float32 it is a tile.
-    gelu_buffer: bool = True
+    # Feed-forward parts have a buffer for gelu(gate) beside gate and up; on a CPU in float32 it has so many numbers.
+    gelu_tile: int | None = None
     # Encoders of images stay in memory.
     keeps_vision: bool
     # Taken before any tensor: the context of CUDA, torch's kernels, workspaces of cuBLAS; on CPU Python, torch and Triton.
@@ -99,9 +108,10 @@ def engine_costs(arm: Arm, device: Device, family: Family = Family.BLOCK_DIFFUSI
         return replace(
             costs,
             writes_scores=False,
-            gelu_buffer=False,
+            gelu_tile=CPU_LAYER_TILE,
             tile=CPU_TILE,
             nucleus_tile=CPU_NUCLEUS_TILE,
+            nucleus_tiles=1 + 1 + 2 + 1 + 1 / 4,  # then the sums of what is before each, and which are left out
             context_bytes=CPU_PROCESS_BYTES,
         )
     return costs
