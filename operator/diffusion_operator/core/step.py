@@ -131,7 +131,7 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
     told = [Event(event.reason, event.message, is_warning=event.is_warning) for event in advanced.events]
     told_by_rollout = {event.reason for event in told}
     changes = (event for event in _events(before, status) if event.reason not in told_by_rollout)
-    differences = (Event("MemoryDiffers", message, is_warning=True) for message in sized.differences)
+    differences = (Event("MemoryDiffers", each.message, is_warning=each.is_more) for each in sized.differences)
     return Decision(
         status=status,
         remove=remove | sized.stale_jobs,

@@ -4,6 +4,7 @@ import pytest
 from diffusion_operator.api.models import MeasuredMemory, MemoryPlan
 from diffusion_operator.core.sized.measured import difference
 from diffusion_operator.core.sized.size import unmeasured
+from diffusion_operator.core.step import Event
 
 from tests.unit.sized.builders import a_gpu_model, after, decide, inspected
 
@@ -17,8 +18,8 @@ def took(share: float) -> dict[str, MeasuredMemory]:
     return {ARM.revision: MeasuredMemory(weights=ARM.memory.weights, total=int(ARM.memory.total * share))}
 
 
-def events(share: float) -> list[str]:
-    return [event.message for event in decide(MODEL, measured=took(share)).events if event.reason == "MemoryDiffers"]
+def events(share: float) -> list[Event]:
+    return [event for event in decide(MODEL, measured=took(share)).events if event.reason == "MemoryDiffers"]
 
 
 @pytest.mark.parametrize("share", [0.91, 1.0, 1.09])
@@ -28,10 +29,17 @@ def test_within_a_tenth_nothing_is_said(share: float) -> None:
 
 @pytest.mark.parametrize(("share", "says"), [(0.8, "20% less"), (1.25, "25% more")])
 def test_more_than_a_tenth_is_an_event_with_the_numbers(share: float, says: str) -> None:
-    (message,) = events(share)
-    assert f"Revision {ARM.revision} takes" in message
-    assert says in message
-    assert "weights" in message
+    (event,) = events(share)
+    assert f"Revision {ARM.revision} takes" in event.message
+    assert says in event.message
+    assert "weights" in event.message
+
+
+def test_more_than_planned_is_a_warning_and_less_is_not() -> None:
+    """Memory that is not used fails nobody; what is used beyond a plan may be another's."""
+    (less,), (more,) = events(0.5), events(1.25)
+    assert not less.is_warning
+    assert more.is_warning
 
 
 @pytest.mark.parametrize(("of_step", "is_told"), [(1.0, False), (0.0, True), (20.0, True)])

@@ -1,5 +1,7 @@
 """What a pod took beside what was planned for it."""
 
+from dataclasses import dataclass
+
 from diffusion_operator.api.models import MeasuredMemory, MemoryPlan
 from diffusion_operator.core.sizing.explain import human
 
@@ -7,8 +9,16 @@ from diffusion_operator.core.sizing.explain import human
 _TOLERANCE = 0.10
 
 
-def difference(revision: str, *, planned: MemoryPlan, measured: MeasuredMemory) -> str | None:
-    """A sentence when the two differ by more than a tenth of the plan, with the parts.
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is told of a pod that took another amount than planned. Less is a waste, more is a danger."""
+
+    message: str
+    is_more: bool
+
+
+def difference(revision: str, *, planned: MemoryPlan, measured: MeasuredMemory) -> Difference | None:
+    """What to say when the two differ by more than a tenth of the plan, with the parts.
 
     A reserve is meant to be more than what is taken of it: leaving room there is no difference.
     """
@@ -27,7 +37,8 @@ def difference(revision: str, *, planned: MemoryPlan, measured: MeasuredMemory) 
     parts = ", ".join(
         f"{name} {human(found)} instead of {human(meant)}" for name, meant, found in pairs if found is not None
     )
-    return (
+    return Difference(
         f"Revision {revision} takes {human(took)}{what}, {abs(share):.0%} {'more' if share > 0 else 'less'} than the "
-        f"{human(plan)} that were planned{f': {parts}' if parts else ''}."
+        f"{human(plan)} that were planned{f': {parts}' if parts else ''}.",
+        is_more=share > 0,
     )

@@ -23,7 +23,7 @@ from .budget import Memory, memory_of
 from .facts import Known, learn
 from .fit import memory_plan
 from .inspection import inspections
-from .measured import difference
+from .measured import Difference, difference
 from .observation import ObservedSizing
 
 # As often as a resource is looked at that waits for nothing: nodes may have changed as well.
@@ -45,7 +45,7 @@ class Sized:
     message: str
     status: Sizing | None = None
     held: Mapping[str, Reason] = field(default_factory=dict)
-    differences: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
     stale_jobs: frozenset[str] = frozenset()
     look_again_seconds: float | None = None
 
@@ -103,7 +103,7 @@ def _planned(
     made: Mapping[str, RevisionStatus],
     before: Collection[SizedArm],
     measured: Mapping[str, MeasuredMemory],
-) -> tuple[list[SizedArm], tuple[str, ...]]:
+) -> tuple[list[SizedArm], tuple[Difference, ...]]:
     """The plans as they are remembered, and what pods were found to take otherwise."""
     known = {arm.revision: arm.measured for arm in before}
     arms, differences = [], []
