@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.checkpoints import save_diffusion
-from tests.triton.worker import Worker, write_config
+from tests.triton.worker import BUDGET, PLANNED, Worker, write_config
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def worker(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """One worker for all tests that leave it as it was."""
     folder = tmp_path_factory.mktemp("worker")
-    worker = Worker.start(config=write_config(folder / "config", checkpoint=checkpoint), folder=folder)
+    config = write_config(folder / "config", checkpoint=checkpoint, memory_budget=BUDGET, planned=PLANNED)
+    worker = Worker.start(config=config, folder=folder)
     try:
         worker.wait_until_ready()
         yield worker

@@ -35,6 +35,9 @@ START_SECONDS = 300.0  # alone it takes 6; on a machine that also trains and com
 REVISION = "0a1b2c3d"
 SLOTS = 2
 QUEUE = 3
+# More than the tiny checkpoint needs: what is planned holds no request up.
+PLANNED = {"weights": 64 << 20, "kv": 256 << 20, "step": 1 << 30, "reserve": 3 << 30}
+BUDGET = 8 << 30
 CONFIG_PBTXT = f"""
 backend: "dlm"
 max_batch_size: {SLOTS}

@@ -218,7 +218,9 @@ class Resources(ApiModel):
         "Default: 1.",
     )
     memory: Quantity | None = Field(
-        default=None, description="Main memory per pod, requested and limited. Default: 2Gi."
+        default=None,
+        description="Main memory per pod, requested and limited. Default: 2Gi. With a GPU the default is more by the weights, "
+        "which pass through main memory when they are loaded.",
     )
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(
         default=None, max_length=32, description="Labels that a node must have."

@@ -129,6 +129,12 @@ class RevisionStatus(ApiModel):
     memory: MemoryPlan | None = Field(
         default=None, description="What its pods may take, as planned when it was made. Absent: nothing was planned."
     )
+    main_memory_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Main memory of each pod with a GPU where resources.memory is absent, as planned when the revision "
+        "was made. Absent: the default of resources.memory.",
+    )
 
 
 # Nobody else writes status: with each field on its own the API server would keep a list of fields as long as the status.

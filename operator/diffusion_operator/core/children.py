@@ -116,7 +116,7 @@ def _of_revision(model: DiffusionModel, revision: RevisionStatus) -> Iterator[Ch
                             labels.CONFIG_HASH: manifest_hash(files),
                         },
                     },
-                    "spec": pod_spec(revision.template, config_map=name),
+                    "spec": pod_spec(revision, config_map=name),
                 },
             },
         },

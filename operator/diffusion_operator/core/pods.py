@@ -1,9 +1,10 @@
 """The pod of a revision. Restricted in the sense of the pod security standards, with nothing writable but memory and scratch."""
 
+from math import ceil
 from typing import Any
 
 from diffusion_operator.api import labels
-from diffusion_operator.api.models import ModelSource, Resources, RevisionTemplate
+from diffusion_operator.api.models import ModelSource, Resources, RevisionStatus
 
 from . import defaults
 from .sources import CACHE, MOUNT, Scheme, parse_source
@@ -29,8 +30,9 @@ _READY_PATH = "/v2/models/dlm/ready"
 _LIVE_PATH = "/v2/health/live"
 
 
-def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
+def pod_spec(revision: RevisionStatus, *, config_map: str) -> dict[str, Any]:
     """Pod spec of a revision."""
+    template = revision.template
     resources = template.resources
     volumes, mounts = model_volume(template.model, cache_claim=resources.cache_claim)
     spec: dict[str, Any] = {
@@ -54,7 +56,7 @@ def pod_spec(template: RevisionTemplate, *, config_map: str) -> dict[str, Any]:
                     {"name": "metrics", "containerPort": labels.METRICS_PORT},
                 ],
                 **hub_environment(template.model, cache_claim=resources.cache_claim),
-                "resources": _container_resources(resources),
+                "resources": _container_resources(resources, main_memory_bytes=revision.main_memory_bytes),
                 "securityContext": container_security(),
                 "startupProbe": {
                     "httpGet": {"path": _READY_PATH, "port": "http"},
@@ -130,9 +132,10 @@ def placement(resources: Resources) -> dict[str, Any]:
     return found
 
 
-def _container_resources(resources: Resources) -> dict[str, Any]:
+def _container_resources(resources: Resources, *, main_memory_bytes: int | None) -> dict[str, Any]:
     """CPU is requested and not limited: a throttled engine is late for every request in its batch."""
-    memory = str(resources.memory or defaults.MEMORY)
+    planned = f"{ceil(main_memory_bytes / 1024**2)}Mi" if main_memory_bytes else None
+    memory = str(resources.memory or planned or defaults.MEMORY)
     requests = {"cpu": str(resources.cpu or defaults.CPU), "memory": memory}
     limits = {"memory": memory}
     if resources.gpus:

@@ -101,8 +101,10 @@ def limits_in_force(limits: Limits, fit: Fit | None = None) -> EngineLimits:
 
 
 def _revision(template: RevisionTemplate, fit: Fit | None) -> RevisionStatus:
-    memory = memory_plan(fit.plan) if fit and fit.plan.fits else None
-    return RevisionStatus(hash=revision_hash(template), template=template, memory=memory)
+    made = RevisionStatus(hash=revision_hash(template), template=template)
+    if fit is None or not fit.plan.fits:
+        return made
+    return made.model_copy(update={"memory": memory_plan(fit.plan), "main_memory_bytes": fit.main_memory_bytes})
 
 
 def _repetition_window(spec: DiffusionModelSpec) -> int | None:

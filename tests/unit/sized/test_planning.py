@@ -1,11 +1,13 @@
 """From facts and memory to limits: what is checked, what is chosen, and what gets no pods."""
 
 import json
+from math import ceil
 from typing import Any
 
 import pytest
 from diffusion_operator.api.models import DiffusionModel, RevisionStatus
 from diffusion_operator.core.children import ChildKind, children
+from diffusion_operator.core.pods import pod_spec
 from diffusion_operator.core.sized.observation import ObservedNodes
 from diffusion_worker.config import EngineConfig
 
@@ -281,3 +283,34 @@ def test_a_decision_that_was_written_gives_no_new_one() -> None:
         decision = decide(model)
         assert decision.status == model.status
         assert decision.events == ()
+
+
+def main_memory(model: DiffusionModel, kind: str = "diffusion") -> str:
+    (worker,) = pod_spec(of_kind(model, kind), config_map="any")["containers"]
+    assert worker["resources"]["limits"]["memory"] == worker["resources"]["requests"]["memory"]
+    return str(worker["resources"]["limits"]["memory"])
+
+
+def test_a_pod_with_a_gpu_has_main_memory_for_the_weights_that_pass_through_it() -> None:
+    """Two bytes of each parameter, the encoder of images among them, and the 2 GiB that any pod has."""
+    model = inspected(a_gpu_model())
+    needed = 2 * FACTS[DIFFUSION_GEMMA].parameters + 2 * GIB
+    assert main_memory(model) == f"{ceil(needed / 1024**2)}Mi"
+
+
+def test_main_memory_that_is_written_wins() -> None:
+    assert main_memory(inspected(a_gpu_model(resources={"gpus": 1, "gpuMemory": "80Gi", "memory": "60Gi"}))) == "60Gi"
+
+
+def test_on_cpu_or_without_facts_main_memory_is_the_default() -> None:
+    assert main_memory(inspected(a_gpu_model(resources={"memory": "200Gi"}))) == "200Gi"
+    unlimited = ObservedNodes(why="nodes is forbidden")
+    assert main_memory(inspected(a_gpu_model(resources={"gpus": 1}), nodes=unlimited)) == "2Gi"
+
+
+def test_a_revision_of_an_older_operator_keeps_the_main_memory_that_its_pods_have() -> None:
+    """An upgrade replaces no pods."""
+    model = inspected(a_gpu_model())
+    older = [made.model_copy(update={"main_memory_bytes": None}) for made in model.status.revisions]
+    model = model.model_copy(update={"status": model.status.model_copy(update={"revisions": older})})
+    assert main_memory(after(model)) == "2Gi"

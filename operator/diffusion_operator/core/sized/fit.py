@@ -6,6 +6,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from diffusion_worker.inspect.facts import Family, ModelFacts
+from diffusion_worker.sizing.dtypes import weight_bytes
 
 from diffusion_operator.api.models import (
     ArmKind,
@@ -16,6 +17,7 @@ from diffusion_operator.api.models import (
     Resources,
     Sampler,
 )
+from diffusion_operator.api.units import amount
 from diffusion_operator.core import defaults
 from diffusion_operator.core.sizing import Arm, Asked, Budget, Device, Plan, explain, plan
 
@@ -36,6 +38,7 @@ class Fit:
     rows_are_auto: bool
     tokens_are_auto: bool
     most_tokens: int
+    main_memory_bytes: int | None = None  # of a pod with a GPU
 
     @property
     def max_batch_size(self) -> int | None:
@@ -105,7 +108,13 @@ def fit(facts: ModelFacts, spec: DiffusionModelSpec, budget: Budget, *, kind: Ar
         rows_are_auto=rows == "auto",
         tokens_are_auto=tokens == "auto",
         most_tokens=facts.max_positions,
+        main_memory_bytes=None if on_cpu else _main_memory_bytes(facts, made),
     )
+
+
+def _main_memory_bytes(facts: ModelFacts, made: Plan) -> int:
+    """All weights, of images' encoders too, are in main memory before they are on the GPU (models/checkpoint.py)."""
+    return weight_bytes(facts, made.dtype, gpus=1, keeps_vision=True) + int(amount(defaults.MEMORY))
 
 
 def _may_change(*, rows_are_written: bool, tokens_are_auto: bool) -> list[str]:
