@@ -11,6 +11,7 @@ import torch
 from diffusion_worker.engine import Engine, load_engine
 from diffusion_worker.engine import scorer as scorer_module
 from diffusion_worker.engine import scores as scores_module
+from diffusion_worker.engine.scorer import Scorer, ScoreRow
 from diffusion_worker.models.ar import ARModel
 from diffusion_worker.models.diffusion import DiffusionModel
 from diffusion_worker.wire import ErrorEvent, FinishEvent, Message, ScoreEvent, ScoreRequest
@@ -407,3 +408,21 @@ def test_beside_requests_scores_take_the_memory_of_one_row_at_most(
         assert all(score.event.nll > 0 for score in scores)
         assert isinstance(answers[0].end, FinishEvent)
     assert max(held) <= rows
+
+
+def test_a_text_takes_no_more_memory_than_its_tokens(llama_model: ARModel) -> None:
+    def held(tokens: int) -> int:
+        scorer = Scorer(llama_model, max_rows=1, max_length=256)
+        text = ScoreRow(
+            request_id="s",
+            prompt_token_ids=[5],
+            completion_token_ids=[5] * (tokens - 1),
+            include_eos=True,
+            text_bytes=0,
+            emit=lambda _: None,
+        )
+        scorer.begin([text])
+        scorer.step(tokens=tokens)
+        return scorer.cache_bytes
+
+    assert held(150) == 3 * held(50)  # not rounded up

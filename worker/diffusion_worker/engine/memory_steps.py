@@ -64,7 +64,8 @@ def _padded(load: Workload) -> Iterator[list[Stage]]:
 
 def _whole(load: Workload) -> Iterator[list[Stage]]:
     """The first step of a block is over whole sequences, the next over the block; shorter ones may fill a pass better."""
-    yield [Stage(load.tokens - 1, [load.tokens - 1] * load.rows)]  # all but one token is kept; one step decides that one
+    longest = load.tokens - 1
+    yield [Stage(longest, [longest] * load.rows)]  # blocks of one token, which one step decides: most is kept beside it
     answer = min(load.canvas, load.tokens - 1)  # a block is as long as its answer lets it
     in_a_pass = -(-MASK_PASS_TOKENS // load.tokens)
     for tokens in {load.tokens, min(load.tokens, MASK_PASS_TOKENS // min(load.rows, in_a_pass))}:

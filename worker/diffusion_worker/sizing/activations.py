@@ -40,7 +40,10 @@ def packed(facts: ModelFacts, engine: EngineCosts, parts: Sequence[tuple[Workloa
     dense = positions * (d * (2 * e + FLOAT32) + 3 * width * e) + _gelu(positions * width, load, engine)
     experts = positions * d * (3 * e + FLOAT32) + _experts(facts, load, positions, engine)
     attention = max(
-        positions * _packed_attention(group, facts, load) + max(_of_row(group, *part, engine) for part in parts)
+        max(
+            positions * _turning(group, facts, load),
+            positions * _gathering(group, facts, load) + max(_of_row(group, *part, engine) for part in parts),
+        )
         for group in _attending(facts, is_causal=parts[0][1].is_causal)
     )
     masks = sum(part[1].positions * keys.tokens for part in parts for keys in _masked(facts, *part, engine))
@@ -67,19 +70,31 @@ def _attending(facts: ModelFacts, *, is_causal: bool) -> list[LayerGroup]:
     return some if is_causal and some else every
 
 
-def _packed_attention(group: LayerGroup, facts: ModelFacts, load: Workload) -> int:
-    e, dim = load.dtype.element_bytes, group.head_dim
+def _turning(group: LayerGroup, facts: ModelFacts, load: Workload) -> int:
+    """Of a token: residual, the layer's input, projections, and what rotation makes of queries and keys."""
+    e = load.dtype.element_bytes
+    halves = 0 if e == FLOAT32 else e
+    values, projected, turned = _heads(group, facts, load)
+    return 2 * facts.hidden_size * e + values + (projected + turned) * (FLOAT32 + halves)
+
+
+def _gathering(group: LayerGroup, facts: ModelFacts, load: Workload) -> int:
+    """Of a token: residual, input, values, turned queries and keys, and what queries gather, or this projected."""
+    e = load.dtype.element_bytes
+    values, projected, turned = _heads(group, facts, load)
+    gathered = max(ceil(group.heads / load.gpus) * group.head_dim, facts.hidden_size)
+    return 2 * facts.hidden_size * e + (values or projected * FLOAT32) + (turned + gathered) * e
+
+
+def _heads(group: LayerGroup, facts: ModelFacts, load: Workload) -> tuple[int, int, int]:
+    """Of a token: bytes of values that were keys, numbers of all projections, numbers of queries and keys.
+
+    Other values are a part of the normed projections, which live as long as they do.
+    """
     heads, kv_heads = ceil(group.heads / load.gpus), ceil(group.kv_heads / load.gpus)
     values_are_keys = facts.shared_kv_projection and group.kind is LayerKind.FULL
-    projected = (heads + (1 if values_are_keys else 2) * kv_heads) * dim
-    turned = (heads + kv_heads) * dim
-    # Values are a part of the normed projection, which lives as long as they do, unless they were keys.
-    values = kv_heads * dim * FLOAT32 if values_are_keys else 0
-    residual_and_input = 2 * facts.hidden_size * e
-    halves = 0 if e == FLOAT32 else e
-    turning = values + projected * (FLOAT32 + halves) + turned * (FLOAT32 + halves)
-    gathering = (values or projected * FLOAT32) + turned * e + max(heads * dim, facts.hidden_size) * e
-    return residual_and_input + max(turning, gathering)
+    projected = (heads + (1 if values_are_keys else 2) * kv_heads) * group.head_dim
+    return kv_heads * group.head_dim * FLOAT32 if values_are_keys else 0, projected, (heads + kv_heads) * group.head_dim
 
 
 def _of_row(group: LayerGroup, load: Workload, run: Pass, engine: EngineCosts) -> int:
