@@ -96,6 +96,19 @@ def test_logits_of_one_canvas(known: KnownShape, one_copy: int) -> None:
     assert alone == pytest.approx(one_copy + 12 * nucleus * known.facts.vocab_size * 4, rel=0.01)
 
 
+def test_beside_the_logits_of_the_head_are_hidden_states_and_what_canvases_keep() -> None:
+    """Of each position: tokens now and best, cosines and sines of both kinds of layers, states before and after a norm."""
+    positions, d = 16 * 256, 2816
+    made = footprint(DIFFUSION_GEMMA.facts, load(DIFFUSION_GEMMA, rows=16), GPU)
+    beside = (8 + 8 + 1) + 4 * (256 + 128) + 4 * (512 + 256) + 2 * 2 * d
+    assert made.self_conditioning == positions * 2 * d
+    assert made.activations == positions * beside
+    # Guidance: all of it twice but the tokens, and a copy of both branches' canvases and soft embeddings.
+    guided = footprint(DIFFUSION_GEMMA.facts, replace(load(DIFFUSION_GEMMA, rows=16), guidance=True), GPU)
+    assert guided.self_conditioning == made.self_conditioning
+    assert guided.activations == positions * (17 + 2 * (beside - 17) + 2 * (8 + 2 * d))
+
+
 def test_mask_models_have_logits_of_512_masks_at_a_time_whatever_the_rows() -> None:
     """Three copies: what the model says, the probabilities made of it, and a sum of exponentials; temporaries in tiles."""
     mask = engine_costs(Arm.DIFFUSION, Device.CUDA, LLADA.facts.family)
