@@ -34,6 +34,10 @@ def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog, k
 
     @kopf.on.event(labels.GROUP, labels.VERSION, labels.PLURAL, registry=registry)
     async def model_changed(namespace: str | None, name: str | None, meta: kopf.Meta, **kwargs: Any) -> None:
+        if kwargs["type"] is None:
+            # The API server was away, and with it the watches of children. If the last of a kind went meanwhile, its own watch
+            # has nothing to begin anew with.
+            known.doubt()
         # Also when it was deleted: the loop finds it gone and ends.
         if namespace and name:
             loops.wake_or_start(namespace, name, version=_written(meta, kwargs["type"]))
