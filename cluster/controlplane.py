@@ -12,7 +12,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,6 +27,9 @@ from cluster.pki import Authority, Credential
 _START_SECONDS = 180.0  # three are enough on a quiet machine
 _ATTEMPTS = 3
 _LOOPBACK = "127.0.0.1"
+_API_SERVER = "kube-apiserver"
+# The kernel ends the program when we die, however we die.
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 class ControlPlane:
@@ -41,9 +45,11 @@ class ControlPlane:
     def __init__(self, *, service_cidr: str = "10.96.0.0/16") -> None:
         self._service_cidr = service_cidr
         self._folder: Path | None = None
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._authority: Authority | None = None
+        self._admin: Credential | None = None
         self.url = ""
+        self.etcd_url = ""
 
     @property
     def folder(self) -> Path:
@@ -79,6 +85,18 @@ class ControlPlane:
         made: client.ApiClient = config.new_client_from_config(str(kubeconfig or self.kubeconfig))  # type: ignore[no-untyped-call]
         return made
 
+    @contextmanager
+    def api_server_away(self) -> Iterator[None]:
+        """Kill the API server and start it again after the block. It remembers no watch: all of them begin anew."""
+        if self._admin is None:
+            raise ClusterError("the control plane is not running: use it as a context manager")
+        killed = self._processes.pop(_API_SERVER)
+        killed.kill()
+        killed.wait()
+        yield
+        self._run(_API_SERVER, [str(argument) for argument in killed.args][len(_ENDS_WITH_US) :])  # type: ignore[union-attr]
+        self._wait_until_ready(self._admin)
+
     def __enter__(self) -> Self:
         built = programs.ensure()
         for attempt in range(1, _ATTEMPTS + 1):
@@ -104,18 +122,18 @@ class ControlPlane:
     def _start(self, built: programs.Programs) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
         etcd_port, peer_port, api_port = _free_ports(3)
-        self.url = f"https://{_LOOPBACK}:{api_port}"
+        self.url, self.etcd_url = f"https://{_LOOPBACK}:{api_port}", f"http://{_LOOPBACK}:{etcd_port}"
         self._authority = Authority(self._folder / "pki")
         self._run(
             "etcd",
             flags.etcd(
                 built,
                 data=self._folder / "etcd",
-                client_url=f"http://{_LOOPBACK}:{etcd_port}",
+                client_url=self.etcd_url,
                 peer_url=f"http://{_LOOPBACK}:{peer_port}",
             ),
         )
-        admin = self._authority.issue("admin", user="admin", groups=["system:masters"])
+        self._admin = admin = self._authority.issue("admin", user="admin", groups=["system:masters"])
         self._authority.write_kubeconfig(self.kubeconfig, server=self.url, credential=admin, name="test")
         certificates = flags.ApiServerCertificates(
             authority=self._authority.credential,
@@ -126,7 +144,7 @@ class ControlPlane:
         command = flags.apiserver(
             built,
             certificates=certificates,
-            etcd_url=f"http://{_LOOPBACK}:{etcd_port}",
+            etcd_url=self.etcd_url,
             address=_LOOPBACK,
             port=api_port,
             service_cidr=self._service_cidr,
@@ -134,21 +152,18 @@ class ControlPlane:
             audit_log=self.audit_log,
         )
         # Nobody makes the service accounts that pods would need, as there are no controllers.
-        self._run("kube-apiserver", [*command, "--disable-admission-plugins=ServiceAccount"])
+        self._run(_API_SERVER, [*command, "--disable-admission-plugins=ServiceAccount"])
         self._wait_until_ready(admin)
 
     def _run(self, name: str, command: Sequence[str]) -> None:
-        # setpriv: the kernel ends the program when we die, however we die.
-        with (self.folder / f"{name}.log").open("wb") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "KILL", "--", *command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=self.folder,
-                    start_new_session=True,  # Ctrl-C in the terminal is ours to handle, in order
-                )
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [*_ENDS_WITH_US, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,  # Ctrl-C in the terminal is ours to handle, in order
             )
 
     def _wait_until_ready(self, admin: Credential) -> None:
@@ -171,7 +186,7 @@ class ControlPlane:
         raise ClusterError(f"kube-apiserver was not ready after {_START_SECONDS:.0f} s: {self._last_line()}")
 
     def _raise_if_one_ended(self) -> None:
-        for process in self._processes:
+        for process in self._processes.values():
             if process.poll() is not None:
                 text = self._last_line()
                 kind = _PortTakenError if "address already in use" in text else ClusterError
@@ -185,9 +200,9 @@ class ControlPlane:
 
     def _stop(self) -> None:
         # Nothing is worth keeping, so they need not end in an orderly way (the API server takes seconds for that).
-        for process in self._processes:
+        for process in self._processes.values():
             process.kill()
-        for process in self._processes:
+        for process in self._processes.values():
             process.wait()
         self._processes.clear()
         if self._folder is not None:

@@ -1,5 +1,9 @@
 """The operator comes and goes; the resource stays."""
 
+import base64
+import json
+import urllib.request
+
 import pytest
 
 from tests.api.operator_process import IMAGE, OperatorProcess
@@ -45,3 +49,31 @@ def test_deletion_needs_no_operator(server: Server, seen: Seen) -> None:
     for deployment in server.apps.list_namespaced_deployment(seen.namespace).items:
         owner = deployment.metadata.owner_references[0]
         assert (owner.uid, owner.controller, owner.block_owner_deletion) == (uid, True, True)
+
+
+def test_children_that_went_while_no_watch_could_tell_are_made_again(server: Server, seen: Seen) -> None:
+    seen.create()
+    with OperatorProcess(server, watch=seen.namespace) as operator:
+        until(lambda: all(len(names) == 2 for names in seen.names().values()), what="children of both revisions")
+        before = _deployments(seen)
+        with server.plane.api_server_away():
+            # All Deployments of the cluster, so that the watch has nothing to tell of when it begins anew.
+            _forget_in_etcd(server, "/registry/deployments/")
+        until(lambda: _deployments(seen).keys() == before.keys(), what="the Deployments are there", seconds=120)
+        assert set(_deployments(seen).values()).isdisjoint(before.values()), "others by the same names"
+        assert operator.stop() == 0
+
+
+def _deployments(seen: Seen) -> dict[str, str]:
+    """UIDs by name."""
+    found = seen.server.apps.list_namespaced_deployment(seen.namespace).items
+    return {item.metadata.name: item.metadata.uid for item in found}
+
+
+def _forget_in_etcd(server: Server, prefix: str) -> None:
+    """Delete all keys that begin so."""
+    key, end = prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    body = {name: base64.b64encode(text.encode()).decode() for name, text in {"key": key, "range_end": end}.items()}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{server.plane.etcd_url}/v3/kv/deleterange", json.dumps(body).encode(), timeout=30) as answer:
+        assert int(json.load(answer)["deleted"]) > 0
