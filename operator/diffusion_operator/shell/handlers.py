@@ -42,15 +42,6 @@ def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog, k
         if namespace and name:
             loops.wake_or_start(namespace, name, version=_written(meta, kwargs["type"]))
 
-    async def child_changed(namespace: str | None, body: kopf.Body, **kwargs: Any) -> None:
-        type_, model = kwargs["type"], body.metadata.labels.get(labels.MODEL)
-        if not namespace or not model:
-            return
-        if type_ is None:
-            known.doubt()
-        known.tell((namespace, model), kwargs["param"], body, is_gone=type_ == "DELETED")
-        loops.wake(namespace, model, version=_written(body.metadata, type_))
-
     @kopf.on.event(*_PODS, id="pods_changed", registry=registry)
     async def pod_changed(namespace: str | None, body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002
         model = body.metadata.labels.get(labels.MODEL)
@@ -61,6 +52,19 @@ def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog, k
         else:
             crashes.note(namespace, body)
         loops.wake(namespace, model)
+
+    _register_children(registry, loops, known)
+
+
+def _register_children(registry: kopf.OperatorRegistry, loops: Loops, known: KnownChildren) -> None:
+    async def child_changed(namespace: str | None, body: kopf.Body, **kwargs: Any) -> None:
+        type_, model = kwargs["type"], body.metadata.labels.get(labels.MODEL)
+        if not namespace or not model:
+            return
+        if type_ is None:
+            known.doubt()
+        known.tell((namespace, model), kwargs["param"], body, is_gone=type_ == "DELETED")
+        loops.wake(namespace, model, version=_written(body.metadata, type_))
 
     for kind, (group, version, plural) in _CHILDREN.items():
         kopf.on.event(group, version, plural, id=f"{plural}_changed", param=kind, registry=registry)(child_changed)
