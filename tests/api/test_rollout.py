@@ -62,10 +62,11 @@ def test_without_a_metrics_store_the_weight_stays_and_the_condition_says_what_to
     assert "--prometheus-url" in seen.condition("MetricsAvailable")["message"]
     assert seen.arms() == list(CLIMBING)
     assert seen.status["rollout"]["phase"] == "Held"
-    text = operator.get("/metrics")
     labelled = f'{{model="{MODEL}",model_namespace="{seen.namespace}"}}'
-    assert f"diffusion_operator_metrics_unreadable{labelled} 1.0" in text
-    assert f"diffusion_operator_rollout_percent{labelled} 20.0" in text
+    unreadable = f"diffusion_operator_metrics_unreadable{labelled} 1.0"
+    # Gauges follow at the end of the pass that wrote the status.
+    until(lambda: unreadable in operator.get("/metrics"), what="the gauge")
+    assert f"diffusion_operator_rollout_percent{labelled} 20.0" in operator.get("/metrics")
 
 
 def explain(seen: Seen, name: str) -> subprocess.CompletedProcess[str]:
