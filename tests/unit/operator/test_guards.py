@@ -22,10 +22,9 @@ def test_the_folder_operator_is_no_package() -> None:
     assert not (REPOSITORY / "operator" / "__init__.py").exists()
 
 
-def handler_functions() -> list[ast.AsyncFunctionDef | ast.FunctionDef]:
+def handler_functions() -> list[ast.AsyncFunctionDef]:
     tree = ast.parse((OPERATOR / "shell" / "handlers.py").read_text())
-    register = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "register")
-    return [node for node in ast.walk(register) if isinstance(node, ast.AsyncFunctionDef)]
+    return [node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)]
 
 
 def test_no_handler_takes_patch_or_returns_a_value() -> None:
