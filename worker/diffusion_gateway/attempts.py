@@ -129,26 +129,31 @@ class Attempts:
             try:
                 wait_seconds = None if has_time else question.model.wait_seconds
                 await choice.read_ahead(whole=question.whole, wait_seconds=wait_seconds)
-            except BaseException:
+            except BaseException as error:
                 choice.close()
+                if isinstance(error, WorkerError) and self._was_busy(
+                    error, target, since=max(asked_at, stream.spoke_at)
+                ):
+                    raise WorkerError(Reason.BUSY, f"{error.message}, while others were answered") from None
                 raise
         except ApiError:
             outcome = Outcome.GOOD
             raise
         except WorkerError as error:
             outcome = self._outcome(error.reason, question)
-            if (
-                outcome == Outcome.BAD
-                and error.reason == Reason.TIMEOUT
-                and self._pool.has_spoken(target, since=asked_at)
-            ):
-                outcome = Outcome.SLOW  # to others, so it is not frozen: there are more requests than it can answer
             raise
         else:
             outcome = breaker.judge(choice.first_event_at - asked_at)
             return choice
         finally:
             breaker.end(ticket, outcome, self._clock())
+
+    def _was_busy(self, error: WorkerError, target: str, *, since: float) -> bool:
+        """Whether nothing came since then because there are more requests than the pod can answer.
+
+        It counts what it said to others in the second half of that time: a pod that froze spoke too before it did.
+        """
+        return error.reason == Reason.TIMEOUT and self._pool.has_spoken(target, since=(since + self._clock()) / 2)
 
     def _broke_off(self, question: Question, arm: RouteArm, breaker: Breaker, reason: Reason) -> None:
         """A row stopped in the middle, after it had been counted as good."""
@@ -158,5 +163,7 @@ class Attempts:
 
     def _outcome(self, reason: Reason, question: Question) -> Outcome:
         # At the deadline of the request it may be that the arm before had used up the time.
-        is_late = reason == Reason.TIMEOUT and self._clock() >= question.deadline
-        return Outcome.UNKNOWN if is_late or reason in _SAYS_NOTHING_ABOUT_POD else Outcome.BAD
+        is_late = reason in {Reason.TIMEOUT, Reason.BUSY} and self._clock() >= question.deadline
+        if is_late or reason in _SAYS_NOTHING_ABOUT_POD:
+            return Outcome.UNKNOWN
+        return Outcome.SLOW if reason == Reason.BUSY else Outcome.BAD

@@ -61,7 +61,7 @@ class Dispatcher:
         """The first arm that speaks well enough; the first that spoke at all when those after it fail. Others are appended to `failures`.
 
         Raises:
-            ApiError: 400 if the request is at fault, 429 if a queue was full, 503 if nobody could answer.
+            ApiError: 400 if the request is at fault, 429 if a queue was full or a pod too busy, 503 if nobody could answer.
         """
         chosen = self._plan(question)
         nobody_is_ready = not any(question.table.has_ready(question.model, arm) for arm in chosen.arms)

@@ -20,6 +20,8 @@ class Reason(StrEnum):
     """A server that is not ours refuses our key, or there is none."""
     TIMEOUT = "timeout"
     """Nothing came for too long."""
+    BUSY = "busy"
+    """The same, while the pod went on speaking to others."""
     ENGINE_ERROR = "engine_error"
     NON_FINITE = "non_finite"
     """Logits were not numbers."""
@@ -48,6 +50,7 @@ _WORDS = {
     Reason.PREEMPTED: "it made room for another request",
     Reason.UNAUTHORIZED: "it does not take our key",
     Reason.TIMEOUT: "it sent nothing for too long",
+    Reason.BUSY: "it was busy with others for too long",
     Reason.ENGINE_ERROR: "its engine failed",
     Reason.NON_FINITE: "its model computed no numbers",
     Reason.OUT_OF_MEMORY: "it ran out of memory",

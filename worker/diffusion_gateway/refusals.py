@@ -9,11 +9,11 @@ from .question import Failure, Question
 from .reasons import Reason
 from .routes import Plan
 
-_FULL = frozenset({Reason.QUEUE_FULL, Reason.OVERLOADED})
+_FULL = frozenset({Reason.QUEUE_FULL, Reason.OVERLOADED, Reason.BUSY})
 
 
 def unanswered(question: Question, chosen: Plan, failures: Sequence[Failure], *, retry_after_seconds: int) -> ApiError:
-    """400 if no arm could ever answer this, 429 if a queue was full, else 503. `retry_after_seconds` goes with a 429."""
+    """400 if no arm could ever answer this, 429 if a queue was full or a pod too busy, else 503. `retry_after_seconds` goes with a 429."""
     name = question.model.name
     if not chosen.arms and question.model.arms and question.autoregressive_only:
         return _only_autoregressive(question)

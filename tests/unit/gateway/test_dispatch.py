@@ -29,6 +29,7 @@ class StubStream:
 
     ended_at = 0.0
     held_up = True  # its times say nothing
+    spoke_at = float("-inf")
 
     def __init__(self, events: Events) -> None:
         self._events = list(events)
@@ -54,10 +55,10 @@ class StubPool:
         self._says = says
         self.asked: list[str] = []
         self.streams: list[StubStream] = []
-        self.speaks_to_others = False
+        self.spoke_to_others_at = float("-inf")
 
     def has_spoken(self, _: str, *, since: float) -> bool:
-        return self.speaks_to_others
+        return self.spoke_to_others_at > since
 
     def by_load(self, targets: Sequence[str]) -> list[str]:
         return list(targets)
@@ -296,7 +297,7 @@ async def test_a_pod_that_lets_one_wait_while_it_speaks_to_others_rests_briefly(
     bench = Bench(
         arm("stable", 100), AR, says=lambda target: fails(Reason.TIMEOUT) if target.startswith("stable") else GOOD
     )
-    bench.pool.speaks_to_others = speaks_to_others
+    bench.pool.spoke_to_others_at = float("inf") if speaks_to_others else float("-inf")
     for _ in range(4):
         assert await bench.ask() == "fallback"
     bench.pool.asked.clear()
@@ -304,6 +305,22 @@ async def test_a_pod_that_lets_one_wait_while_it_speaks_to_others_rests_briefly(
         bench.now += 5.0
         assert await bench.ask() == "fallback"
     assert sum(target.startswith("stable") for target in bench.pool.asked) == probes
+
+
+@pytest.mark.parametrize(("spoke_to_others_at", "status"), [(9.0, 429), (1.0, 503)], ids=["busy", "frozen since"])
+async def test_when_all_waited_in_vain_the_client_is_told_whether_it_is_too_much_or_broken(
+    spoke_to_others_at: float, status: int
+) -> None:
+    def nothing_for_ten_seconds() -> WorkerError:
+        bench.now = 10.0
+        return WorkerError(Reason.TIMEOUT, "nothing came")
+
+    bench = Bench(arm("fallback", 100, kind="ar"), says=lambda _: [nothing_for_ten_seconds])
+    bench.now = 0.0
+    bench.pool.spoke_to_others_at = spoke_to_others_at
+    with pytest.raises(ApiError) as refused:
+        await bench.ask()
+    assert refused.value.status == status
 
 
 async def test_busy_pods_do_not_rest() -> None:
