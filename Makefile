@@ -90,6 +90,7 @@ bench-peers: setup ## beside vLLM and transformers, for which it installs 6 GB (
 
 bench-gateway: setup ## the gateway beside litellm and Envoy, for which it installs 700 MB (FLAGS="--quick": does it work?)
 	$(PYTHON) -m benchmarks.gateway $(FLAGS)
+	$(PYTHON) -m benchmarks.gateway.scoring $(FLAGS)
 	$(PYTHON) -m benchmarks.report
 
 bench-operator: setup ## 1, 100 and 1,000 models in mid-canary on a real API server, 40 minutes (FLAGS="--quick": does it work?)

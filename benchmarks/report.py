@@ -32,6 +32,7 @@ SOURCES = {
     "same-work": Source("peers.json", "same_work", tables.same_work, "make bench-peers"),
     "real-load": Source("peers.json", "real_load", tables.real_load, "make bench-peers"),
     "gateway": Source("gateway.json", "machine", tables.gateway, "python -m benchmarks.gateway"),
+    "scoring": Source("scoring.json", "machine", tables.scoring, "python -m benchmarks.gateway.scoring"),
     "sizing": Source("sizing.json", "machine", of_checkpoints, "python -m benchmarks.sizing"),
     "operator": Source("operator.json", "sizes", tables.operator, "make bench-operator"),
     **{

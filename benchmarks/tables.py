@@ -244,6 +244,25 @@ def gateway(content: Json) -> str:
     return f"{table(heads, rows)}\n\n{'; '.join(parts)}."
 
 
+def scoring(content: Json) -> str:
+    """What pairs cost live requests where the pod is the limit."""
+    per_second = content["requests_per_second"]
+    rows = [
+        ["none", spread(per_second["without"]), ""],
+        [f"{content['percent']} %", spread(per_second["with"]), spread(content["ratio"], digits=3)],
+    ]
+    machine = content["machine"]
+    parts = [
+        f"A pod of {content['rows']} rows, {content['concurrency']} requests at once, {content['ratio']['runs']} runs of each",
+        f"{machine['processor']}, the gateway on one core, stub and client on the other",
+        f"commit {machine['commit']}, {machine['measured_at']}",
+        f"other work beside the runs: at most {content['others']:.2f} cores",
+    ]
+    if content["disturbed_runs"]:
+        parts.append(f"**{content['disturbed_runs']} runs were disturbed: measured with --force on a loaded machine**")
+    return f"{table(['compared with AR', 'streams/s', 'of none'], rows)}\n\n{'; '.join(parts)}."
+
+
 ENGINE: Mapping[str, Callable[[Json], str]] = {
     "scaling": scaling,
     "limit": limit,

@@ -3,12 +3,13 @@
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from benchmarks import machine, paths, results, tables
 from benchmarks.exits import exit_code
-from benchmarks.gateway import client, contestants, environment
+from benchmarks.gateway import client, contestants, environment, pace
 from benchmarks.gateway.client import Streamed
 from benchmarks.gateway.contestants import Proxy
 from benchmarks.load import LoadGuard, Measured
@@ -27,8 +28,10 @@ def main() -> int:
 def _run(options: argparse.Namespace) -> None:
     machine.require_cores(2)
     environment.prepare()
-    with contestants.started() as (proxies, roots):
-        content = _measure(options, proxies, roots)
+    with contestants.started("ours", "litellm", "envoy") as (proxies, roots):
+        # The same gateway, asked for a model of which a share of the answers is compared with AR's.
+        scoring = replace(proxies["ours"], model=pace.SCORED_MODEL)
+        content = _measure(options, {**proxies, "ours_scoring": scoring}, roots)
     file = paths.BENCH / "quick-gateway.json" if options.quick else results.FOLDER / "gateway.json"
     results.write(file, content)
     say(f"written to {file}")

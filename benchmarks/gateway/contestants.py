@@ -3,9 +3,9 @@
 import json
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
@@ -36,8 +36,8 @@ class Proxy:
 
 
 @contextmanager
-def started() -> Iterator[tuple[Mapping[str, Proxy], list[int]]]:
-    """All of them by name, and the processes that work for the benchmark."""
+def started(*names: str) -> Iterator[tuple[Mapping[str, Proxy], list[int]]]:
+    """Those called so (`direct` is always there), by name, and the processes that work for the benchmark."""
     stub = Pinned.start(
         "gateway-stub",
         [sys.executable, "-m", "benchmarks.gateway.stub"],
@@ -48,13 +48,11 @@ def started() -> Iterator[tuple[Mapping[str, Proxy], list[int]]]:
     try:
         ports = json.loads(stub.read_line(what="its ports", seconds=_START_SECONDS))
         proxies = {"direct": Proxy(f"http://127.0.0.1:{ports['http']}", None)}
-        for name, start in (("ours", _ours), ("litellm", _litellm), ("envoy", _envoy)):
-            process, port = start(ports)
+        for name in names:
+            process, port = _STARTS[name](ports)
             processes.append(process)
             process.wait_until(lambda: _listens(port), what="open port", seconds=_START_SECONDS)  # noqa: B023 - called at once
             proxies[name] = Proxy(f"http://127.0.0.1:{port}", process)
-        # The same gateway, asked for a model of which a share of the answers is compared with AR's.
-        proxies["ours_scoring"] = replace(proxies["ours"], model=pace.SCORED_MODEL)
         yield proxies, [process.pid for process in processes]
     finally:
         for process in reversed(processes):
@@ -89,6 +87,13 @@ def _envoy(ports: Mapping[str, int]) -> tuple[Pinned, int]:
         *("--disable-hot-restart", "--log-level", "warning"),
     ]
     return _proxy("envoy", command), port
+
+
+_STARTS: Mapping[str, Callable[[Mapping[str, int]], tuple[Pinned, int]]] = {
+    "ours": _ours,
+    "litellm": _litellm,
+    "envoy": _envoy,
+}
 
 
 def _proxy(name: str, command: list[str]) -> Pinned:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 MODEL = "story"
 SCORED_MODEL = "story-scored"  # of its diffusion answers, so many in a hundred are compared with AR
 SCORED_PERCENT = 5
+BOUND_MODEL, BOUND_SCORED_MODEL = "story-bound", "story-bound-scored"  # the same, on a pod with so many rows
+BOUND_ROWS = 4
 TEXT = "once upon a time there was a small fox who lived by the river. "
 BLOCKS = 8
 FIRST_SECONDS = 0.010  # to the first block

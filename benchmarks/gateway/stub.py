@@ -14,7 +14,7 @@ from diffusion_worker.wire import BlockEvent, FinishEvent, GenerateRequest, Scor
 
 from benchmarks.gateway import pace
 from tests.gateway.fake_api import FakeApi
-from tests.gateway.fake_triton import FakeTriton
+from tests.gateway.fake_triton import FakeTriton, Script
 from tests.gateway.stack import MODELS, SLICES, Arm, model_resource, slice_resource
 
 
@@ -39,6 +39,20 @@ async def _events(
         seed=request.seed or 0,
         queue_seconds=0.0,
     )
+
+
+def _with_rows(count: int) -> Script:
+    """The same of a pod that answers so many requests at a time; the others wait, as they do in Triton's queue."""
+    rows = asyncio.Semaphore(count)
+
+    async def answer(
+        request: GenerateRequest | ScoreRequest, context: Any
+    ) -> AsyncIterator[BlockEvent | FinishEvent | ScoreEvent]:
+        async with rows:
+            async for event in _events(request, context):
+                yield event
+
+    return answer
 
 
 async def _chat(request: web.Request) -> web.StreamResponse:
@@ -69,15 +83,19 @@ async def _http() -> int:
 
 
 async def _main() -> None:
-    pod, api = FakeTriton(_events), FakeApi()
+    pod, bound_pod, api = FakeTriton(_events), FakeTriton(_with_rows(pace.BOUND_ROWS)), FakeApi()
     await pod.start("127.0.0.1")
+    await bound_pod.start("127.0.0.1")
     await api.start()
     arm = Arm("stable", "diffusion", "stub0001", percent=100, port=pod.port, pods=[pod])
     ar = Arm("fallback", "ar", "stub0002", percent=0, port=pod.port, pods=[pod])
+    bound = Arm("stable", "diffusion", "stub0003", percent=100, port=bound_pod.port, pods=[bound_pod])
     await api.put(MODELS, model_resource(arm, name=pace.MODEL))
     scoring = {"samplePercent": pace.SCORED_PERCENT}
     await api.put(MODELS, model_resource(arm, ar, name=pace.SCORED_MODEL, scoring=scoring))
-    for each in (arm, ar):
+    await api.put(MODELS, model_resource(bound, ar, name=pace.BOUND_MODEL, scoring={"samplePercent": 0}))
+    await api.put(MODELS, model_resource(bound, ar, name=pace.BOUND_SCORED_MODEL, scoring=scoring))
+    for each in (arm, ar, bound):
         await api.put(SLICES, slice_resource(each.service, "127.0.0.1"))
     sys.stdout.write(json.dumps({"http": await _http(), "api": api.port}) + "\n")
     sys.stdout.flush()
