@@ -85,6 +85,14 @@ def _conditions(conditions: Json) -> str:
     return "; ".join(parts) + "."
 
 
+def _beside(content: Json) -> list[str]:
+    """What else went on while it was measured."""
+    told = [f"other work beside the runs: at most {content['others']:.2f} cores"]
+    if content["disturbed_runs"]:
+        told.append(f"**{content['disturbed_runs']} runs were disturbed: measured with --force on a loaded machine**")
+    return told
+
+
 def scaling(content: Json) -> str:
     """By rows in a pass."""
     rows = [
@@ -237,10 +245,8 @@ def gateway(content: Json) -> str:
         f"Ours carries {ratio:.1f} × the streams of litellm per core",
         f"{machine['processor']}, each proxy on one core, stub and client on the other",
         f"litellm {versions['litellm']}, Envoy {versions['envoy']}, commit {machine['commit']}, {machine['measured_at']}",
-        f"other work beside the runs: at most {content['others']:.2f} cores",
+        *_beside(content),
     ]
-    if content["disturbed_runs"]:
-        parts.append(f"**{content['disturbed_runs']} runs were disturbed: measured with --force on a loaded machine**")
     return f"{table(heads, rows)}\n\n{'; '.join(parts)}."
 
 
@@ -256,10 +262,8 @@ def scoring(content: Json) -> str:
         f"A pod of {content['rows']} rows, {content['concurrency']} requests at once, {content['ratio']['runs']} runs of each",
         f"{machine['processor']}, the gateway on one core, stub and client on the other",
         f"commit {machine['commit']}, {machine['measured_at']}",
-        f"other work beside the runs: at most {content['others']:.2f} cores",
+        *_beside(content),
     ]
-    if content["disturbed_runs"]:
-        parts.append(f"**{content['disturbed_runs']} runs were disturbed: measured with --force on a loaded machine**")
     return f"{table(['compared with AR', 'streams/s', 'of none'], rows)}\n\n{'; '.join(parts)}."
 
 
@@ -288,10 +292,8 @@ def operator(content: Json) -> str:
         "Prometheus is a stub, pods are said to be ready as soon as their Deployment is there",
         f"{machine['processor']}, {machine['cores']} cores, the operator on one of them",
         f"kopf {versions['kopf']}, commit {machine['commit']}, {machine['measured_at']}",
-        f"other work beside the runs: at most {content['others']:.2f} cores",
+        *_beside(content),
     ]
-    if content["disturbed_runs"]:
-        parts.append(f"**{content['disturbed_runs']} runs were disturbed: measured with --force on a loaded machine**")
     return f"{table(heads, rows)}\n\n{'; '.join(parts)}."
 
 

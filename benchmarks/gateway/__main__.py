@@ -9,14 +9,12 @@ from typing import Any
 
 from benchmarks import machine, paths, results, tables
 from benchmarks.exits import exit_code
-from benchmarks.gateway import client, contestants, environment, pace
+from benchmarks.gateway import client, contestants, environment, pace, rounds
 from benchmarks.gateway.client import Streamed
 from benchmarks.gateway.contestants import Proxy
 from benchmarks.load import LoadGuard, Measured
-from benchmarks.measure import Tally, interleaved
+from benchmarks.measure import Tally
 from benchmarks.progress import say
-
-_WARM_UP = 50
 
 
 def main() -> int:
@@ -39,21 +37,11 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gateway",
-        description="Our gateway beside litellm's proxy and Envoy in front of a stub. See docs/benchmarks.md.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    parser = rounds.parser(
+        "python -m benchmarks.gateway",
+        "Our gateway beside litellm's proxy and Envoy in front of a stub. See docs/benchmarks.md.",
     )
-    parser.add_argument("--runs", type=int, default=5, help="measurements of each, interleaved")
     parser.add_argument("--rate", type=float, default=100.0, help="requests per second for the time to first text")
-    parser.add_argument("--requests", type=int, default=1500, help="requests of a run at that rate")
-    parser.add_argument("--concurrency", type=int, default=32, help="requests at once for the throughput")
-    parser.add_argument(
-        "--quick", action="store_true", help="one short run: does everything work? Not kept as a result"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="measure although the machine is loaded; noted in the results"
-    )
     return parser
 
 
@@ -65,21 +53,12 @@ def _measure(options: argparse.Namespace, proxies: Mapping[str, Proxy], roots: l
         "at_rate": partial(client.at_rate, requests=requests, rate=options.rate),
         "closed_loop": partial(client.closed_loop, requests=requests, concurrency=options.concurrency),
     }
-    for proxy in proxies.values():
-        client.closed_loop(proxy.url, proxy.model, requests=_WARM_UP, concurrency=4)
-    found: dict[str, dict[str, list[Measured[Streamed]]]] = {part: {name: [] for name in proxies} for part in actions}
-    for part, action in actions.items():
-        for name in interleaved(list(proxies), runs=runs):
-            measured = guard.run(f"{part} {name}", partial(_counted, proxies[name], action), roots=roots)
-            say(f"{part}: {name}: {measured.result} ({measured.load})")
-            found[part][name].append(measured)
+    rounds.warm_up(proxies)
+    found = {
+        part: rounds.in_rounds(part, action, proxies, runs=runs, guard=guard, roots=roots)
+        for part, action in actions.items()
+    }
     return _content(options, found)
-
-
-def _counted(proxy: Proxy, action: Callable[[str, str], Streamed]) -> Streamed:
-    before = proxy.cpu_seconds()
-    streamed = action(proxy.url, proxy.model)
-    return streamed.model_copy(update={"proxy_cpu_seconds": proxy.cpu_seconds() - before})
 
 
 def _content(

@@ -12,14 +12,12 @@ from functools import partial
 
 from benchmarks import machine, paths, results, tables
 from benchmarks.exits import exit_code
-from benchmarks.gateway import client, contestants, pace
+from benchmarks.gateway import client, contestants, pace, rounds
 from benchmarks.gateway.client import Streamed
 from benchmarks.gateway.contestants import Proxy
 from benchmarks.load import LoadGuard, Measured
-from benchmarks.measure import Tally, interleaved
+from benchmarks.measure import Tally
 from benchmarks.progress import say
-
-_CONCURRENCY = 32
 
 
 def main() -> int:
@@ -40,7 +38,7 @@ def _run(options: argparse.Namespace) -> None:
     content = {
         "machine": machine.Machine.here(),
         "rows": pace.BOUND_ROWS,
-        "concurrency": _CONCURRENCY,
+        "concurrency": options.concurrency,
         "percent": pace.SCORED_PERCENT,
         "requests_per_second": {
             name: Tally.of([run.requests / run.seconds for run in runs]) for name, runs in found.items()
@@ -59,33 +57,17 @@ def _run(options: argparse.Namespace) -> None:
 def _measure(
     options: argparse.Namespace, proxies: Mapping[str, Proxy], roots: list[int]
 ) -> dict[str, list[Measured[Streamed]]]:
-    guard = LoadGuard(force=options.force)
     requests, runs = (200, 1) if options.quick else (options.requests, options.runs)
-    found: dict[str, list[Measured[Streamed]]] = {name: [] for name in proxies}
-    for name in interleaved(list(proxies), runs=runs):
-        proxy = proxies[name]
-        action = partial(client.closed_loop, proxy.url, proxy.model, requests=requests, concurrency=_CONCURRENCY)
-        measured = guard.run(name, action, roots=roots)
-        say(f"{name}: {measured.result} ({measured.load})")
-        found[name].append(measured)
-    return found
+    action = partial(client.closed_loop, requests=requests, concurrency=options.concurrency)
+    rounds.warm_up(proxies)
+    return rounds.in_rounds("scoring", action, proxies, runs=runs, guard=LoadGuard(force=options.force), roots=roots)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gateway.scoring",
-        description="Throughput with and without comparing answers with AR's, where the pod is the limit. See docs/benchmarks.md.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    return rounds.parser(
+        "python -m benchmarks.gateway.scoring",
+        "Throughput with and without comparing answers with AR's, where the pod is the limit. See docs/benchmarks.md.",
     )
-    parser.add_argument("--runs", type=int, default=5, help="measurements of each, interleaved")
-    parser.add_argument("--requests", type=int, default=1500, help="requests of a run")
-    parser.add_argument(
-        "--quick", action="store_true", help="one short run: does everything work? Not kept as a result"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="measure although the machine is loaded; noted in the results"
-    )
-    return parser
 
 
 if __name__ == "__main__":
