@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 from diffusion_operator.adapters.prometheus.evidence import LENGTHS
 from diffusion_operator.adapters.prometheus.families import LATENCY, OF_A_PAIR, PAIRS, REPETITION, SPEED, Family
-from diffusion_operator.adapters.prometheus.queries import Function, Span
+from diffusion_operator.adapters.prometheus.queries import Asked, Function, Span
 from diffusion_operator.api import labels
 
 from benchmarks.operator.api import MERGE, Api
@@ -124,7 +124,7 @@ def _series(family: Family) -> list[dict[str, Any]]:
 
 def _row(pod: str, span: Span, family: Family, *, value: float, function: Function = Function.RISE, **more: str) -> str:
     metric = {"instance": f"{pod}:8080", "pod": pod, "arm": "canary", "revision": "@REVISION", **more}
-    metric |= {"family": family.value, "span": span.value, "fn": function.value}
+    metric["asked"] = str(Asked(family, span, function))
     return json.dumps({"metric": metric, "value": [0, str(value)]}, separators=(",", ":"))
 
 

@@ -21,7 +21,11 @@ _TIMEOUT = aiohttp.ClientTimeout(total=2)
 # holds all models: a thousand of them need not fetch it a thousand times.
 _KNOWN_SECONDS = 30.0
 _AT_MOST_EVERY_SECONDS = 0.5
+# The first gateway begins with the routes that are written by then: nothing waits for it.
+_NONE_KNOWN_SECONDS = 5.0
 _ENDPOINTS_AT_MOST_EVERY_SECONDS = 2.0
+# Passes of a resource with an endpoint ask at least every ten minutes.
+_ENDPOINTS_WANTED_SECONDS = 1500.0
 
 Key = tuple[str, str]
 """Namespace and name of a resource."""
@@ -102,6 +106,7 @@ class HttpGateways:
         self._asking = asyncio.Lock()
         self._endpoints: dict[Key, tuple[EndpointStatus, ...]] = {}
         self._endpoints_asked_at = float("-inf")
+        self._endpoints_wanted_at = float("-inf")
         self._asking_endpoints = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -116,15 +121,21 @@ class HttpGateways:
         async with self._asking:
             seen = tuple(answer.of(key) for answer in self._answers)
             are_all = all(gateway.answered and gateway.generation == generation for gateway in seen)
-            age = clock.monotonic() - self._asked_at
-            if age > (_KNOWN_SECONDS if seen and are_all else _AT_MOST_EVERY_SECONDS):
+            known_for = _NONE_KNOWN_SECONDS if not seen else _KNOWN_SECONDS if are_all else _AT_MOST_EVERY_SECONDS
+            if clock.monotonic() - self._asked_at > known_for:
                 self._answers = await self._ask_all()
                 self._asked_at = clock.monotonic()
         return tuple(answer.of(key) for answer in self._answers)
 
     async def endpoints(self, namespace: str, model: str) -> tuple[EndpointStatus, ...]:
         """What each ready gateway pod found about the AR servers of this resource that are not ours."""
+        self._endpoints_wanted_at = clock.monotonic()
         return (await self.all_endpoints()).get((namespace, model), ())
+
+    @property
+    def are_endpoints_wanted(self) -> bool:
+        """Whether any resource has an AR server that is not ours."""
+        return clock.monotonic() - self._endpoints_wanted_at < _ENDPOINTS_WANTED_SECONDS
 
     async def all_endpoints(self) -> Mapping[Key, tuple[EndpointStatus, ...]]:
         """The same of all resources, by namespace and name. Gateways list none of the others, so this is cheap."""

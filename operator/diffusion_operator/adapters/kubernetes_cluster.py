@@ -1,5 +1,8 @@
 """`Cluster` on a real API server."""
 
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,9 +15,9 @@ from diffusion_operator.core.step import Event
 
 from .cluster import LiveChild, Unreadable
 from .connection import Connection
-from .errors import InvalidError, NotFoundError
+from .errors import ConflictError, InvalidError, NotFoundError
 from .events import EventRecorder
-from .known_children import KnownChildren, live_child
+from .known_objects import KnownObjects, live_child
 from .own_writes import OwnWrites
 from .pods import is_stuck, waiting_for
 
@@ -25,31 +28,33 @@ _COLLECTIONS = {
     ChildKind.DEPLOYMENT: ("/apis/apps/v1", "deployments"),
     ChildKind.JOB: ("/apis/batch/v1", "jobs"),
 }
+# A Deployment of ours is some 10 KB as JSON: no answer is long in coming, and none takes much memory.
+_PAGE = 250
 
 
 class KubernetesCluster:
     """The API server behind a connection.
 
-    `own_writes` hears of statuses and children that were written. `known` are the children that watches tell of: without
-    watches leave it away, and they are listed each time.
+    `own_writes` hears of statuses and children that were written. `known` are the objects that watches tell of: without
+    watches leave it away, and they are read each time.
     """
 
     def __init__(
-        self, connection: Connection, *, own_writes: OwnWrites | None = None, known: KnownChildren | None = None
+        self, connection: Connection, *, own_writes: OwnWrites | None = None, known: KnownObjects | None = None
     ) -> None:
         self._connection = connection
         self._own_writes = own_writes or OwnWrites()
         self._known = known
+        self._listings: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._events = EventRecorder(connection)
 
     async def read_model(self, namespace: str, name: str) -> DiffusionModel | Unreadable:
-        """The resource as it is now."""
-        try:
+        """The resource as it is now, or was when a watch told of it last: a write that comes too late is a conflict."""
+        raw = self._known.model((namespace, name)) if self._known is not None else None
+        if raw is None:
             raw = await self._connection.request("GET", _model_path(namespace, name), what=f"read {namespace}/{name}")
-        except NotFoundError:
             if self._known is not None:
-                self._known.forget((namespace, name))
-            raise
+                self._known.tell_model(raw)
         try:
             return parse(raw)
         except ValidationError as error:
@@ -58,29 +63,32 @@ class KubernetesCluster:
     async def live_children(self, namespace: str, model: str) -> tuple[LiveChild, ...]:
         """All objects that carry our labels for this resource."""
         if self._known is None:
-            return await self._list_children(namespace, model)
-        key = (namespace, model)
-        known = self._known.of(key)
-        if known is None:
-            listing = self._known.listing(key)
-            known = await self._list_children(namespace, model)
-            self._known.listed(listing, known)
-        return known
+            return tuple([child async for child in self._each_child(namespace, f"={model}")])
+        async with self._listings[namespace]:  # whoever comes second finds it listed
+            known = self._known.children((namespace, model))
+            if known is not None:
+                return known
+            listing = self._known.listing(namespace)
+            async for child in self._each_child(namespace, ""):
+                listing.found(child)
+            self._known.listed(listing)
+            return listing.of(model)
 
-    async def _list_children(self, namespace: str, model: str) -> tuple[LiveChild, ...]:
-        selector = f"{labels.MODEL}={model},{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}"
-        found = []
+    async def _each_child(self, namespace: str, of_model: str) -> AsyncIterator[LiveChild]:
+        selector = f"{labels.MODEL}{of_model},{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}"
         for kind in ChildKind:
-            answer = await self._connection.request(
-                "GET",
-                _collection(kind, namespace),
-                what=f"list {kind}s of {namespace}/{model}",
-                query={"labelSelector": selector},
-            )
-            # Items of a list do not say what they are.
-            what = {"apiVersion": answer["apiVersion"], "kind": kind.value}
-            found += [live_child(kind, what | item) for item in answer["items"]]
-        return tuple(found)
+            query = {"labelSelector": selector, "limit": str(_PAGE)}
+            while True:
+                answer = await self._connection.request(
+                    "GET", _collection(kind, namespace), what=f"list our {kind}s in {namespace}", query=query
+                )
+                # Items of a list do not say what they are.
+                what = {"apiVersion": answer["apiVersion"], "kind": kind.value}
+                for item in answer["items"]:
+                    yield live_child(kind, what | item)
+                if not answer["metadata"].get("continue"):
+                    break
+                query["continue"] = answer["metadata"]["continue"]
 
     async def pods(self, deployment: LiveChild, *, namespace: str) -> ObservedPods:
         """What a revision's pods are up to. They are only listed when some are not ready, or others cannot replace them."""
@@ -116,14 +124,21 @@ class KubernetesCluster:
             },
             "status": status.to_wire(),
         }
-        answer = await self._connection.request(
-            "PUT",
-            f"{_model_path(metadata.namespace, metadata.name)}/status",
-            what=f"write the status of {metadata.namespace}/{metadata.name}",
-            query={"fieldManager": labels.FIELD_MANAGER},
-            body=body,
-        )
+        try:
+            answer = await self._connection.request(
+                "PUT",
+                f"{_model_path(metadata.namespace, metadata.name)}/status",
+                what=f"write the status of {metadata.namespace}/{metadata.name}",
+                query={"fieldManager": labels.FIELD_MANAGER},
+                body=body,
+            )
+        except (ConflictError, NotFoundError):
+            if self._known is not None:
+                self._known.forget_model((metadata.namespace, metadata.name))
+            raise
         self._own_writes.note(answer["metadata"])
+        if self._known is not None:
+            self._known.tell_model(answer)
         return ObjectMeta.model_validate(answer["metadata"])
 
     async def apply(self, child: Child) -> None:
@@ -138,7 +153,7 @@ class KubernetesCluster:
         )
         self._own_writes.note(answer["metadata"])
         if self._known is not None:
-            self._known.tell((child.namespace, child.manifest["metadata"]["labels"][labels.MODEL]), child.kind, answer)
+            self._known.tell_child(child.kind, answer)
 
     async def delete(self, child: LiveChild, *, namespace: str) -> None:
         """Remove an object; fine when it is gone already."""
@@ -154,9 +169,7 @@ class KubernetesCluster:
         if self._known is not None:
             # The object itself is the answer where something keeps it from going.
             is_gone = answer["kind"] == "Status"
-            model = child.manifest["metadata"]["labels"][labels.MODEL]
-            item = child.manifest if is_gone else answer
-            self._known.tell((namespace, model), child.kind, item, is_gone=is_gone)
+            self._known.tell_child(child.kind, child.manifest if is_gone else answer, is_gone=is_gone)
 
     async def record(self, metadata: ObjectMeta, event: Event) -> None:
         """Write an event about the resource."""

@@ -46,6 +46,21 @@ def children(model: DiffusionModel) -> tuple[Child, ...]:
     return (*of_revisions, *jobs)
 
 
+def made_of(model: DiffusionModel) -> str:
+    """16 hex digits that change when anything does that children are made of. Spec changes with its generation.
+
+    Cheap where `children` is not: most changes of a resource are those of its own status, and none of these.
+    """
+    status = model.status
+    parts = [
+        model.metadata.uid,
+        str(model.metadata.generation),
+        status.sizing.model_dump_json() if status.sizing else "",
+    ]
+    parts += [revision.model_dump_json(exclude={"ready_pods", "has_been_ready"}) for revision in status.revisions]
+    return _digest("\n".join(parts))
+
+
 def _job(model: DiffusionModel, inspection: Inspection) -> Child:
     own = inspection.spec["template"]["metadata"]["labels"]
     return _child(model, inspection.hash, ChildKind.JOB, own, {"apiVersion": "batch/v1", "spec": inspection.spec})
@@ -155,5 +170,8 @@ def _child(
 
 def manifest_hash(manifest: Mapping[str, Any]) -> str:
     """16 hex digits that change when anything in a manifest does."""
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    return _digest(json.dumps(manifest, sort_keys=True, separators=(",", ":")))
+
+
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -129,7 +129,7 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
         retires or advanced.decision.is_settling or (state.phase is RolloutPhase.WAITING and bool(situation.lagging))
     )
     told = [Event(event.reason, event.message, is_warning=event.is_warning) for event in advanced.events]
-    told_by_rollout = {event.reason for event in told}
+    told_by_rollout = {_AS_CONDITION.get(event.reason, event.reason) for event in told}
     changes = (event for event in _events(before, status) if event.reason not in told_by_rollout)
     differences = (Event("MemoryDiffers", each.message, is_warning=each.is_more) for each in sized.differences)
     return Decision(
@@ -199,6 +199,9 @@ def _is_news(old: Condition | None, new: Condition) -> bool:
         return new.reason in _WARNING_REASONS
     return (old.status, old.reason) != (new.status, new.reason)
 
+
+# What the rollout tells of its start, Progressing would tell again.
+_AS_CONDITION = {"RolloutStarted": "CanaryServing"}
 
 # Not those of an earlier release either.
 _KEPT_TYPES = frozenset(ConditionType) - {ConditionType.PROGRESSING}

@@ -93,6 +93,8 @@ async def _follow_endpoints(loops: Loops, gateways: HttpGateways) -> None:
     before: Mapping[Key, tuple[EndpointStatus, ...]] = {}
     while True:
         await asyncio.sleep(_ENDPOINTS_SECONDS)
+        if not gateways.are_endpoints_wanted:
+            continue
         try:
             after = await gateways.all_endpoints()
         except Exception as error:  # noqa: BLE001

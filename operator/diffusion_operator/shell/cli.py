@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -11,6 +12,8 @@ from types import ModuleType
 from . import explain_command, logs, plan_command, prometheus_flags, simulate_command
 from .settings import OperatorSettings
 
+# Python's 700 look for garbage a thousand times while a thousand resources are made, among objects that live on.
+_NEW_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 _INTERRUPTED = 130  # as a shell says it of SIGINT
 _DESCRIPTION = """\
 Kubernetes operator for DiffusionModel resources: makes worker pods of them, and tells gateways which pods get which
@@ -126,6 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _INTERRUPTED
     settings, log_format, log_level = settings_from(arguments, os.environ)
     logs.configure(json=log_format == "json", level=log_level)
+    gc.set_threshold(_NEW_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         asyncio.run(_until_sigterm(settings))
     except asyncio.CancelledError:

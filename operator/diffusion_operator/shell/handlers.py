@@ -8,7 +8,7 @@ from typing import Any
 
 import kopf
 
-from diffusion_operator.adapters.known_children import KnownChildren
+from diffusion_operator.adapters.known_objects import KnownObjects
 from diffusion_operator.adapters.own_writes import Version, version_of
 from diffusion_operator.api import labels
 from diffusion_operator.core.children import ChildKind
@@ -26,21 +26,22 @@ _CHILDREN = {
 _PODS = ("", "v1", "pods")
 
 
-def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog, known: KnownChildren) -> None:
+def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog, known: KnownObjects) -> None:
     """Wake the loops by what is watched.
 
-    Children are kept, so that passes need not list them. A pod that crashed is remembered: a minute later it may look healthy.
+    Resources and children are kept, so that passes need not read them. A pod that crashed is remembered: a minute later it may look healthy.
     """
 
     @kopf.on.event(labels.GROUP, labels.VERSION, labels.PLURAL, registry=registry)
-    async def model_changed(namespace: str | None, name: str | None, meta: kopf.Meta, **kwargs: Any) -> None:
+    async def model_changed(namespace: str | None, name: str | None, body: kopf.Body, **kwargs: Any) -> None:
         if kwargs["type"] is None:
             # The API server was away, and with it the watches of children. If the last of a kind went meanwhile, its own watch
             # has nothing to begin anew with.
             known.doubt()
+        known.tell_model(body, is_gone=kwargs["type"] == "DELETED")
         # Also when it was deleted: the loop finds it gone and ends.
         if namespace and name:
-            loops.wake_or_start(namespace, name, version=_written(meta, kwargs["type"]))
+            loops.wake_or_start(namespace, name, version=_written(body.metadata, kwargs["type"]))
 
     @kopf.on.event(*_PODS, id="pods_changed", registry=registry)
     async def pod_changed(namespace: str | None, body: kopf.Body, type: str | None, **_: Any) -> None:  # noqa: A002
@@ -56,14 +57,14 @@ def register(registry: kopf.OperatorRegistry, loops: Loops, crashes: CrashLog, k
     _register_children(registry, loops, known)
 
 
-def _register_children(registry: kopf.OperatorRegistry, loops: Loops, known: KnownChildren) -> None:
+def _register_children(registry: kopf.OperatorRegistry, loops: Loops, known: KnownObjects) -> None:
     async def child_changed(namespace: str | None, body: kopf.Body, **kwargs: Any) -> None:
         type_, model = kwargs["type"], body.metadata.labels.get(labels.MODEL)
         if not namespace or not model:
             return
         if type_ is None:
             known.doubt()
-        known.tell((namespace, model), kwargs["param"], body, is_gone=type_ == "DELETED")
+        known.tell_child(kwargs["param"], body, is_gone=type_ == "DELETED")
         loops.wake(namespace, model, version=_written(body.metadata, type_))
 
     for kind, (group, version, plural) in _CHILDREN.items():

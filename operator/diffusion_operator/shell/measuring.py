@@ -19,8 +19,8 @@ from diffusion_operator.core.rollout import Intent, Reading, Run, are_answered, 
 
 _READINGS_AT_ONCE = 8
 
-Versions = tuple[Version, frozenset[Version]]
-"""Of a resource, and of its children."""
+InPlace = tuple[str, frozenset[Version]]
+"""What children are made of, and their versions."""
 
 # The adapter has shorter ones of its own; this is for a mistake in it.
 _LONGEST_READING_SECONDS = 120.0
@@ -30,13 +30,14 @@ _LONGEST_READING_SECONDS = 120.0
 class Memory:
     """What a loop knows of its resource that is in no status. A restart loses nothing but observed time.
 
-    `wake` makes the loop pass again. `in_place` are the versions of the resource and of its children at which all were
-    found as they must be. `look_due` is when metrics should be read next, on the monotonic clock. `runs` is None before the
+    `wake` makes the loop pass again. `in_place` is what children were made of, and at which versions, when all were
+    found as they must be. `needs_gateways`: the decision before depended on what they have in force. `look_due` is when metrics should be read next, on the monotonic clock. `runs` is None before the
     first pass.
     """
 
     wake: Callable[[], None]
-    in_place: Versions | None = None
+    in_place: InPlace | None = None
+    needs_gateways: bool = False
     look_due: float = float("-inf")
     runs: Mapping[str, Run] | None = None
     readings: Mapping[str, Reading] | None = None

@@ -10,7 +10,7 @@ import structlog
 from diffusion_operator.adapters.connection import Connection
 from diffusion_operator.adapters.errors import AdapterError
 from diffusion_operator.adapters.gateways import HttpGateways
-from diffusion_operator.adapters.known_children import KnownChildren
+from diffusion_operator.adapters.known_objects import KnownObjects
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
 from diffusion_operator.adapters.lease import LifeLease
 from diffusion_operator.adapters.metrics import Metrics as Measurements
@@ -62,7 +62,7 @@ async def run(
             holder=os.environ.get("HOSTNAME", "diffusion-operator"),
             watch_namespaces=settings.watch_namespaces,
         )
-        crashes, own_writes, known = CrashLog(), OwnWrites(), KnownChildren()
+        crashes, own_writes, known = CrashLog(), OwnWrites(), KnownObjects()
         reconciler = Reconciler(
             cluster=KubernetesCluster(connection, own_writes=own_writes, known=known),
             gateways=gateways,

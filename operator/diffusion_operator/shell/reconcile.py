@@ -15,7 +15,7 @@ from diffusion_operator.adapters.sizing import SizingSource
 from diffusion_operator.api import labels
 from diffusion_operator.api.models import DiffusionModel, DiffusionModelStatus, ObjectMeta, Phase
 from diffusion_operator.core.advance import has_command
-from diffusion_operator.core.children import Child, ChildKind, children
+from diffusion_operator.core.children import Child, ChildKind, children, made_of
 from diffusion_operator.core.drift import is_in_place
 from diffusion_operator.core.names import child_name
 from diffusion_operator.core.observation import Observation, ObservedGateway
@@ -99,7 +99,7 @@ class Reconciler:
         live = [child for child in await self._cluster.live_children(namespace, name) if _is_of(model, child)]
         readings = memory.take_readings(model.status.rollout)
         observed = await self._observe(model, live, memory=memory, readings=readings, rejected=rejected)
-        decision = await self._decide(model, observed)
+        decision = await self._decide(model, observed, memory)
         # Status first: what children are made of must be remembered before there is any, and a conflict must stop us
         # here.
         metadata = await self._write_status(model.metadata, model.status, decision)
@@ -152,9 +152,9 @@ class Reconciler:
         state = model.status.rollout
         return resumed_runs(state, alive_since=self.earlier.since, alive_until=self.earlier.until)
 
-    async def _decide(self, model: DiffusionModel, observed: Observation) -> Decision:
+    async def _decide(self, model: DiffusionModel, observed: Observation, memory: Memory) -> Decision:
         now = clock.now()
-        if not observed.is_measured:
+        if not observed.is_measured and not memory.needs_gateways:
             decision = step(model, observed, settings=self._settings, now=now)
             if not decision.needs_gateways:
                 return decision
@@ -162,7 +162,9 @@ class Reconciler:
         gateways = await self._gateways.in_force(
             model.metadata.namespace, model.metadata.name, generation=model.status.routes.generation
         )
-        return step(model, replace(observed, gateways=gateways), settings=self._settings, now=now)
+        decision = step(model, replace(observed, gateways=gateways), settings=self._settings, now=now)
+        memory.needs_gateways = decision.needs_gateways
+        return decision
 
     def _after(self, model: DiffusionModel, decision: Decision, memory: Memory, observed: Observation) -> float | None:
         """Remember what the rollout decided, have metrics read when they are due, and say when to pass again."""
@@ -207,8 +209,7 @@ class Reconciler:
 
     async def _put_in_place(self, decided: DiffusionModel, live: Collection[LiveChild], memory: Memory) -> str:
         """Write what is missing or different. Returns what was refused, empty when nothing was."""
-        version = (decided.metadata.uid, decided.metadata.resource_version)
-        versions = (version, frozenset(child.version for child in live))
+        versions = (made_of(decided), frozenset(child.version for child in live))
         if versions == memory.in_place:
             return ""
         by_name = {(child.kind, child.name): child for child in live}
@@ -219,22 +220,24 @@ class Reconciler:
             if present is None or not is_in_place(child.manifest, present.manifest)
         ]
         memory.in_place = None if wrong else versions
-        refused = [await self._apply(child, present) for child, present in wrong]
+        if not wrong:
+            return ""
+        refused = [await self._apply(child) for child, _ in wrong]
+        self._log.info(
+            "children applied",
+            namespace=decided.metadata.namespace,
+            model=decided.metadata.name,
+            missing=[f"{child.kind}/{child.name}" for child, present in wrong if present is None],
+            different=[f"{child.kind}/{child.name}" for child, present in wrong if present is not None],
+        )
         return "; ".join(filter(None, refused))
 
-    async def _apply(self, child: Child, present: LiveChild | None) -> str:
+    async def _apply(self, child: Child) -> str:
         try:
             await self._cluster.apply(child)
         except InvalidError as error:
             return str(error)
         self._metrics.writes.labels(verb="apply", kind=child.kind.value).inc()
-        self._log.info(
-            "child applied",
-            namespace=child.namespace,
-            kind=child.kind.value,
-            name=child.name,
-            because="missing" if present is None else "different",
-        )
         return ""
 
     async def _remove(self, revisions: frozenset[str], live: Iterable[LiveChild], *, namespace: str) -> None:

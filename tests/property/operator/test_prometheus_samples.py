@@ -10,7 +10,7 @@ from typing import Any
 from diffusion_operator.adapters.prometheus import evidence, samples
 from diffusion_operator.adapters.prometheus.absence import nothing_yet
 from diffusion_operator.adapters.prometheus.families import Family
-from diffusion_operator.adapters.prometheus.queries import Function, Span
+from diffusion_operator.adapters.prometheus.queries import Asked, Function, Span
 from diffusion_operator.core.verdict import Buckets, Moments
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,17 +52,21 @@ def vector(history: History) -> list[Mapping[str, Any]]:
         targets.setdefault(extra.get("pod", ""), []).append(series)
     rows = []
     for pod, scraped in targets.items():
-        labels = {"instance": "10.0.0.1:8080", "revision": "new", "arm": "canary", "family": Family.REQUESTS}
+        labels = {"instance": "10.0.0.1:8080", "revision": "new", "arm": "canary"}
         values = [value for series in scraped for _, value in series]
         found = {Function.RISE: max(values) - min(values)}
         if most := max(map(resets, scraped)):
             found[Function.RESETS] = float(most)
         rows += [
             {
-                "metric": {**labels, **({"pod": pod} if pod else {}), "span": Span.STEP, "fn": fn},
+                "metric": {
+                    **labels,
+                    **({"pod": pod} if pod else {}),
+                    "asked": str(Asked(Family.REQUESTS, Span.STEP, function)),
+                },
                 "value": [0, str(value)],
             }
-            for fn, value in found.items()
+            for function, value in found.items()
         ]
     return rows
 

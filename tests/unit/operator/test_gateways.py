@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.gateways import HttpGateways
 from diffusion_operator.api.models import EndpointStatus
 from diffusion_operator.core.observation import ObservedGateway
@@ -131,3 +132,28 @@ async def test_a_gateway_of_another_release_says_nothing_about_endpoints(
 ) -> None:
     page |= {"status": status, "endpoints": body}
     assert await found(a_slice("127.0.0.1", port=page["port"])) == ()
+
+
+async def test_endpoints_are_followed_once_a_resource_asks_for_them_and_as_long_as_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with HttpGateways(Slices(), namespace="system", service="gateway") as gateways:  # type: ignore[arg-type]
+        assert not gateways.are_endpoints_wanted
+        await gateways.endpoints("stories", "storyteller")
+        assert gateways.are_endpoints_wanted
+        later = clock.monotonic() + 3600
+        monkeypatch.setattr(clock, "monotonic", lambda: later)
+        assert not gateways.are_endpoints_wanted
+
+
+async def test_the_first_gateway_is_found_though_there_was_none_a_while_ago(
+    page: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = Slices()
+    async with HttpGateways(connection, namespace="system", service="gateway") as gateways:  # type: ignore[arg-type]
+        assert await gateways.in_force("stories", "storyteller", generation=3) == ()
+        connection.slices = (a_slice("127.0.0.1", port=page["port"]),)
+        later = clock.monotonic() + 6
+        monkeypatch.setattr(clock, "monotonic", lambda: later)
+        (gateway,) = await gateways.in_force("stories", "storyteller", generation=3)
+        assert gateway.generation == 3

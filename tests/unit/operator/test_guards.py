@@ -8,7 +8,7 @@ from unittest.mock import create_autospec
 
 import kopf
 import pytest
-from diffusion_operator.adapters.known_children import KnownChildren
+from diffusion_operator.adapters.known_objects import KnownObjects
 from diffusion_operator.shell import handlers
 from diffusion_operator.shell.crashes import CrashLog
 from diffusion_operator.shell.loops import Loops
@@ -40,7 +40,7 @@ def test_no_handler_takes_patch_or_returns_a_value() -> None:
 def test_only_event_handlers_are_registered() -> None:
     """Daemons, timers and change handlers leave finalizers or annotations on the resource."""
     registry = kopf.OperatorRegistry()
-    handlers.register(registry, create_autospec(Loops), CrashLog(), KnownChildren())
+    handlers.register(registry, create_autospec(Loops), CrashLog(), KnownObjects())
     assert len(registry._watching.get_all_handlers()) == 6
     assert registry._spawning.get_all_handlers() == []
     assert registry._changing.get_all_handlers() == []

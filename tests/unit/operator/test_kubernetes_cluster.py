@@ -1,13 +1,15 @@
 """Reading the API server's answers."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from diffusion_operator.adapters.cluster import LiveChild, Unreadable
-from diffusion_operator.adapters.errors import InvalidError, NotFoundError
-from diffusion_operator.adapters.known_children import KnownChildren
+from diffusion_operator.adapters.errors import ConflictError, InvalidError, NotFoundError
+from diffusion_operator.adapters.known_objects import KnownObjects
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
+from diffusion_operator.api.models import DiffusionModel
 from diffusion_operator.core.children import Child, ChildKind, children
 
 from tests.unit.operator.builders import a_model, after, diffusion, seen
@@ -66,20 +68,31 @@ async def test_only_pods_of_the_resource_itself_are_asked_what_they_wait_for() -
 
 
 class Server:
-    """Keeps objects, as far as children need one. Counts lists."""
+    """Keeps objects, as far as children need one. Lists `page` of them in one answer, and counts lists."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, page: int = 1000) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.lists = 0
+        self.page = page
         self.finalized: set[str] = set()
 
     async def request(
-        self, method: str, path: str, *, what: str, body: Mapping[str, Any] | None = None, **_: Any
+        self,
+        method: str,
+        path: str,
+        *,
+        what: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+        **_: Any,
     ) -> Mapping[str, Any]:
         if method == "GET":
             self.lists += 1
             found = [item for place, item in self.objects.items() if place.startswith(f"{path}/")]
-            return {"apiVersion": "v1", "items": found}
+            begin = int((query or {}).get("continue", 0))
+            end = begin + self.page
+            more = {"continue": str(end)} if end < len(found) else {}
+            return {"apiVersion": "v1", "metadata": more, "items": found[begin:end]}
         if method == "DELETE":
             if path not in self.objects:
                 raise NotFoundError(what)
@@ -96,7 +109,7 @@ class Server:
 
 def made_of(server: Server) -> tuple[KubernetesCluster, tuple[Child, ...]]:
     """The cluster, and the children of a resource, of which none is there."""
-    made = KubernetesCluster(server, known=KnownChildren())  # type: ignore[arg-type]
+    made = KubernetesCluster(server, known=KnownObjects())  # type: ignore[arg-type]
     return made, children(after(a_model(), seen()))
 
 
@@ -128,6 +141,71 @@ async def test_a_child_that_something_keeps_from_going_is_known_to_be_going() ->
     await cluster.delete(child, namespace="stories")
     (going,) = await cluster.live_children("stories", "storyteller")
     assert going.is_going
+
+
+async def test_all_pages_of_a_list_are_read_once_for_all_resources_of_a_namespace() -> None:
+    server = Server(page=1)
+    _, wanted = made_of(server)
+    for child in wanted:
+        await KubernetesCluster(server).apply(child)  # type: ignore[arg-type]
+    cluster, _ = made_of(server)
+    assert await names(cluster) == [(child.kind, child.name) for child in sorted(wanted, key=kind_order)]
+    lists = server.lists
+    assert lists > len(ChildKind)
+    assert await cluster.live_children("stories", "poet") == ()
+    assert server.lists == lists
+
+
+def kind_order(child: Child) -> int:
+    return list(ChildKind).index(child.kind)
+
+
+async def test_resources_whose_passes_begin_at_once_wait_for_one_list() -> None:
+    server = Server()
+    cluster, _ = made_of(server)
+    await asyncio.gather(*(cluster.live_children("stories", f"model-{number}") for number in range(9)))
+    assert server.lists == len(ChildKind)
+
+
+async def test_a_resource_is_read_once_and_then_known_until_a_write_comes_too_late() -> None:
+    raw = {
+        "metadata": METADATA,
+        "spec": {"model": {"source": "file:///a"}, "fallback": {"model": {"source": "file:///b"}}},
+    }
+    server = Resource(raw)
+    cluster = KubernetesCluster(server, known=KnownObjects())  # type: ignore[arg-type]
+    read = await cluster.read_model("stories", "storyteller")
+    assert isinstance(read, DiffusionModel)
+    await cluster.read_model("stories", "storyteller")
+    assert server.reads == 1
+    server.raw = {**raw, "metadata": {**METADATA, "resourceVersion": "8"}}
+    with pytest.raises(ConflictError):
+        await cluster.write_status(read.metadata, read.status)
+    read = await cluster.read_model("stories", "storyteller")
+    assert server.reads == 2
+    assert isinstance(read, DiffusionModel)
+    written = await cluster.write_status(read.metadata, read.status)
+    again = await cluster.read_model("stories", "storyteller")
+    assert (server.reads, again.metadata) == (2, written)  # type: ignore[union-attr]
+
+
+class Resource:
+    """Keeps one resource, and takes a status for its newest version only."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        self.raw = raw
+        self.reads = 0
+
+    async def request(self, method: str, path: str, *, what: str, **more: Any) -> Mapping[str, Any]:
+        if method == "GET":
+            self.reads += 1
+            return self.raw
+        metadata = self.raw["metadata"]
+        if more["body"]["metadata"]["resourceVersion"] != metadata["resourceVersion"]:
+            raise ConflictError(what)
+        version = str(int(metadata["resourceVersion"]) + 1)
+        self.raw = {**self.raw, "metadata": {**metadata, "resourceVersion": version}, "status": more["body"]["status"]}
+        return self.raw
 
 
 async def test_without_watches_children_are_listed_each_time() -> None:

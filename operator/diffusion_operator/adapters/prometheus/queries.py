@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from diffusion_operator.adapters.metrics import ModelKey
 from diffusion_operator.core.rollout import Window
@@ -53,6 +54,17 @@ _PROMQL = {
 }
 
 
+class Asked(NamedTuple):
+    """What an element of a window's answer tells of. Its text is the label `asked` of the element."""
+
+    family: Family
+    span: Span
+    function: Function
+
+    def __str__(self) -> str:
+        return f"{self.span} {self.function} {self.family}"
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """Whose metrics: a model's revision, and the AR revision beside it, None where there is none of ours."""
@@ -63,20 +75,18 @@ class Subject:
 
 
 def window_query(subject: Subject, window: Window, *, families: Sequence[Family], now: datetime) -> str:
-    """Everything of a window; `families` are those of the step, the guard has its own. Labels `family`, `span`, `fn` are added."""
+    """Everything of a window; `families` are those of the step, the guard has its own. A label `asked` is added."""
     parts = [
         _labelled(
             _PROMQL[function].format(by=_BY, series=selector(subject, family), range=span_range(window, span, now)),
-            family=family,
-            span=span,
-            function=function,
+            Asked(family, span, function),
         )
         for span in Span
         for family in (families if span is Span.STEP else [one for one in SPEED if one in families])
         for function in _PROMQL
     ]
     newest = f"max by ({_BY}) (last_over_time({selector(subject, Family.REQUESTS)}[{_FRESH_RANGE}]))"
-    parts.append(_labelled(newest, family=Family.REQUESTS, span=Span.STEP, function=Function.NOW))
+    parts.append(_labelled(newest, Asked(Family.REQUESTS, Span.STEP, Function.NOW)))
     return " or ".join(parts)
 
 
@@ -135,10 +145,8 @@ def span_range(window: Window, span: Span, now: datetime) -> str:
     return f"{max(1, round((now - since).total_seconds() * 1000))}ms"
 
 
-def _labelled(expression: str, *, family: Family, span: Span, function: Function) -> str:
-    for label, value in (("family", family), ("span", span), ("fn", function)):
-        expression = f'label_replace({expression}, "{label}", "{value}", "", "")'
-    return expression
+def _labelled(expression: str, asked: Asked) -> str:
+    return f'label_replace({expression}, "asked", "{asked}", "", "")'
 
 
 def _of_model(model: ModelKey) -> str:

@@ -9,18 +9,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import pairwise, product
 from math import isfinite
 from typing import Any, NamedTuple
 
 from .failures import NoAnswerError, Reason
 from .families import Family
-from .queries import KEPT_LABELS, POD_LABELS, Function, Span
+from .queries import KEPT_LABELS, POD_LABELS, Asked, Function, Span
 
 # Enums look up a value several times slower, and an answer has hundreds.
 _FAMILIES = {one.value: one for one in Family}
-_SPANS = {one.value: one for one in Span}
-_FUNCTIONS = {one.value: one for one in Function}
+_ASKED = {str(one): one for one in map(Asked._make, product(Family, Span, Function))}
 
 
 class Counter(NamedTuple):
@@ -55,39 +54,32 @@ class Answered:
     is_fresh: bool
 
 
-class _Row(NamedTuple):
-    """One element of a vector."""
-
-    family: Family
-    span: Span
-    function: Function
-    labels: Mapping[str, str]
-    value: float
-
-
 def answered(result: Sequence[Mapping[str, Any]]) -> Answered:
     """Read the vector that a window's query gives.
 
     Raises:
         NoAnswerError: a value is not a number, or the series are those of several clusters.
     """
-    rows = [_row(element) for element in result]
-    pods = _Pods(row.labels for row in rows)
+    pods = _Pods(element["metric"] for element in result)
     rises: dict[Span, dict[Counter, float]] = {span: {} for span in Span}
     reset, instances = set(), set()
     is_fresh = False
-    for row in rows:
-        counter = pods.counter(row.family, row.labels)
-        if row.function is Function.NOW:
+    for element in result:
+        labels = element["metric"]
+        value = _number(element["value"][1], labels)
+        family, span, function = _ASKED[labels["asked"]]
+        if function is Function.NOW:
             is_fresh = True
-        elif counter is None:
             continue
-        elif row.function is Function.RISE:
-            of_span = rises[row.span]
-            of_span[counter] = max(of_span.get(counter, 0.0), row.value)
+        counter = pods.counter(family, labels)
+        if counter is None:
+            continue
+        if function is Function.RISE:
+            of_span = rises[span]
+            of_span[counter] = max(of_span.get(counter, 0.0), value)
         else:
-            reset.add((row.span, counter))
-            instances.add(row.labels.get("instance", ""))
+            reset.add((span, counter))
+            instances.add(labels.get("instance", ""))
     return Answered(
         increases={span: tuple(map(Increase, found, found.values())) for span, found in rises.items()},
         reset=frozenset(reset),
@@ -177,17 +169,6 @@ def _pod_name(labels: Mapping[str, str]) -> str:
     return ""
 
 
-def _row(element: Mapping[str, Any]) -> _Row:
-    labels = element["metric"]
-    return _Row(
-        family=_FAMILIES[labels["family"]],
-        span=_SPANS[labels["span"]],
-        function=_FUNCTIONS[labels["fn"]],
-        labels=labels,
-        value=_number(element["value"][1], labels),
-    )
-
-
 def _family(element: Mapping[str, Any]) -> Family:
     return _FAMILIES[element["metric"]["__name__"]]
 
@@ -196,7 +177,7 @@ def _number(text: str, labels: Mapping[str, str]) -> float:
     value = float(text)
     if not isfinite(value):
         shown = ", ".join(f"{name}={labels[name]}" for name in KEPT_LABELS if name in labels)
-        name = labels.get("family") or labels.get("__name__", "a series")
+        name = _ASKED[labels["asked"]].family if "asked" in labels else labels.get("__name__", "a series")
         raise NoAnswerError(
             Reason.NOT_A_NUMBER, f"Prometheus says {text} for {name} ({shown}): no counter has that value"
         )
