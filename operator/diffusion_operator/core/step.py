@@ -126,7 +126,9 @@ def step(model: DiffusionModel, observation: Observation, *, settings: Settings,
     remove = removable(list(revisions.values()), stay=stay, routes=before.routes, observation=observation)
     retires = len(stay) > len(keep) or bool(observation.children - {revision.hash for revision in stay} - remove)
     waits = (
-        retires or advanced.decision.is_settling or (state.phase is RolloutPhase.WAITING and bool(situation.lagging))
+        retires
+        or advanced.decision.awaits_gateways
+        or (state.phase is RolloutPhase.WAITING and bool(situation.lagging))
     )
     told = [Event(event.reason, event.message, is_warning=event.is_warning) for event in advanced.events]
     told_by_rollout = {_AS_CONDITION.get(event.reason, event.reason) for event in told}

@@ -22,6 +22,10 @@ _READINGS_AT_ONCE = 8
 InPlace = tuple[str, frozenset[Version]]
 """What children are made of, and their versions."""
 
+# Looks that are far off are made together: one after the other they cost a third less than each by itself in between.
+_TOGETHER_FROM_SECONDS = 60.0
+_TOGETHER_SECONDS = 4.0
+
 # The adapter has shorter ones of its own; this is for a mistake in it.
 _LONGEST_READING_SECONDS = 120.0
 
@@ -51,7 +55,10 @@ class Memory:
 
     def look_in(self, seconds: float | None) -> None:
         """Have metrics read after so long; None: not before something happens."""
-        self.look_due = float("inf") if seconds is None else clock.monotonic() + seconds
+        due = math.inf if seconds is None else clock.monotonic() + seconds
+        if seconds is not None and seconds >= _TOGETHER_FROM_SECONDS:
+            due = math.ceil(due / _TOGETHER_SECONDS) * _TOGETHER_SECONDS
+        self.look_due = due
 
     def look_soon(self) -> None:
         """Have metrics read by the next pass, whenever that was due."""

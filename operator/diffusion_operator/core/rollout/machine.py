@@ -27,7 +27,8 @@ class Decision:
     """What to write and when to look again.
 
     `status` is the state before, itself, when nothing is worth a write. `is_settling`: a weight moved or a step begins, so
-    the next pass is due soon whether or not there are metrics to read. `runs` goes into the next observation of this
+    metrics are due soon. `awaits_gateways`: a step cannot begin before they have the routes in force, which nothing but the
+    next pass will tell. `runs` goes into the next observation of this
     process. `verdicts` are what this look found, by revision, for logs and metrics. `requeue_after` is in seconds; None
     when there is nothing to wait for but changes.
     """
@@ -38,6 +39,7 @@ class Decision:
     runs: Mapping[str, Run]
     verdicts: Mapping[str, tuple[Verdict, ...]]
     is_settling: bool = False
+    awaits_gateways: bool = False
 
 
 def step(
@@ -67,6 +69,7 @@ def step(
         runs={one.watched.revision: one.run for one in looks if one.run},
         verdicts={one.watched.revision: one.verdicts for one in looks},
         is_settling=is_settling,
+        awaits_gateways=moved or any(one.is_new and one.watched.started_at is None for one in looks),
     )
 
 
