@@ -200,7 +200,7 @@ async def test_idle_minutes_of_a_climbing_model_write_nothing() -> None:
     async with operator(cluster, store) as loops:
         await start(cluster, loops)
         writes, readings = cluster.writes, store.readings_made
-        await asyncio.sleep(600)
+        await asyncio.sleep(612)  # looks that are far off are made together with others: up to 4 s late
         assert cluster.writes == writes
         assert store.readings_made - readings == 2, "a look each five minutes"
 

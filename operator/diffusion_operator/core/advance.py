@@ -60,6 +60,7 @@ def advance(
             readings=observation.readings,
             crashes=observation.crashes,
             runs=observation.runs,
+            starts=observation.starts,
             is_measured=observation.is_measured,
         ),
         now=now,

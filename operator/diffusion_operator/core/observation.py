@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from diffusion_operator.api.models import EndpointStatus
 
@@ -44,7 +45,7 @@ class Observation:
 
     `pods`, `crashes`, `readings` and `runs` are by revision hash. `endpoints` is what each gateway says of AR servers that are not ours. `children` are the hashes of all revisions that have any object. `rejected` is what the
     API server said when it refused a child after the last decision, empty when it took all. `readings` are metrics that
-    were read for this decision; `is_measured` is false between two looks, when none were asked for. `runs` is what the
+    were read for this decision; `is_measured` is false between two looks, when none were asked for. `runs` and `starts` are what the
     decision before returned.
     """
 
@@ -55,6 +56,7 @@ class Observation:
     crashes: Mapping[str, Crashes] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
     runs: Mapping[str, Run] = field(default_factory=dict)
+    starts: Mapping[str, datetime] = field(default_factory=dict)
     is_measured: bool = False
     sizing: ObservedSizing = NOTHING_SEEN
     endpoints: tuple[EndpointStatus, ...] = ()

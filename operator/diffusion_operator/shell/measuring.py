@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import structlog
 
@@ -36,7 +37,7 @@ class Memory:
 
     `wake` makes the loop pass again. `in_place` is what children were made of, and at which versions, when all were
     found as they must be. `needs_gateways`: the decision before depended on what they have in force. `look_due` is when metrics should be read next, on the monotonic clock. `runs` is None before the
-    first pass.
+    first pass. `starts` are begins of steps that wait for their first reading.
     """
 
     wake: Callable[[], None]
@@ -44,6 +45,7 @@ class Memory:
     needs_gateways: bool = False
     look_due: float = float("-inf")
     runs: Mapping[str, Run] | None = None
+    starts: Mapping[str, datetime] = field(default_factory=dict)
     readings: Mapping[str, Reading] | None = None
     task: asyncio.Task[None] | None = field(default=None, repr=False)
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
@@ -51,7 +53,7 @@ class Memory:
     def take_readings(self, state: RolloutState) -> Mapping[str, Reading] | None:
         """The readings that were made since the last pass; None when there are none, or they are of a step that is over."""
         readings, self.readings = self.readings, None
-        return readings if readings is not None and are_answered(readings, state) else None
+        return readings if readings is not None and are_answered(readings, state, starts=self.starts) else None
 
     def look_in(self, seconds: float | None) -> None:
         """Have metrics read after so long; None: not before something happens."""
@@ -93,12 +95,13 @@ class Measuring:
             memory.timer = None
         if memory.is_reading or memory.look_due == math.inf:
             return
-        if not windows(state, intent.policy, now=clock.now()):
+        if not windows(state, intent.policy, starts=memory.starts, now=clock.now()):
             return
 
         def start() -> None:
             memory.task = asyncio.create_task(
-                self._read(memory, model, state, intent), name=f"metrics of {model.namespace}/{model.name}"
+                self._read(memory, model, state, intent, starts=memory.starts),
+                name=f"metrics of {model.namespace}/{model.name}",
             )
 
         pause = memory.look_due - clock.monotonic()
@@ -107,10 +110,12 @@ class Measuring:
         else:
             memory.timer = asyncio.get_running_loop().call_later(pause, start)
 
-    async def _read(self, memory: Memory, model: ModelKey, state: RolloutState, intent: Intent) -> None:
+    async def _read(
+        self, memory: Memory, model: ModelKey, state: RolloutState, intent: Intent, *, starts: Mapping[str, datetime]
+    ) -> None:
         async with self._slots:
             now = clock.now()
-            asked = windows(state, intent.policy, now=now)
+            asked = windows(state, intent.policy, starts=starts, now=now)
             try:
                 async with asyncio.timeout(_LONGEST_READING_SECONDS):
                     found = await self._metrics.readings(model, asked, ar=intent.ar, policy=intent.policy, now=now)

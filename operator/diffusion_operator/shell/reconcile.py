@@ -141,6 +141,7 @@ class Reconciler:
             readings=readings or {},
             is_measured=readings is not None,
             runs=self._resumed(model) if memory.runs is None else memory.runs,
+            starts=memory.starts,
             endpoints=await self._gateways.endpoints(namespace, name) if _has_endpoint(model) else (),
             sizing=await observe(model, staying, pods=pods, source=self._sizing) if self._sizing else NOTHING_SEEN,
         )
@@ -173,7 +174,7 @@ class Reconciler:
         self._metrics.rollouts.show(metadata.namespace, metadata.name, state, limits=limits)
         if decision.rollout is None or decision.intent is None:
             return decision.look_again_seconds
-        memory.runs = decision.rollout.runs
+        memory.runs, memory.starts = decision.rollout.runs, decision.rollout.starts
         if observed.is_measured or decision.rollout.is_settling:
             memory.look_in(decision.rollout.requeue_after)
         if has_command(metadata, state):

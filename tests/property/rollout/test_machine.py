@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from diffusion_operator.core.gates import Crashes
-from diffusion_operator.core.rollout import RolloutPhase, RolloutState
+from diffusion_operator.core.rollout import RolloutPhase, RolloutState, begins_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -16,9 +16,11 @@ DATA: dict[str, Data | None] = {"good": GOOD, "bad": REPEATS, "few": FEW, "unrea
 COMMANDS = ["pause", "resume", "promote", "promote-all", "abort", "retry"]
 
 
-def steps_of(state: RolloutState) -> list[object]:
-    """Which step of which revision is observed since when."""
-    return [(one.revision, one.step, one.started_at) if one else None for one in (state.stable, state.canary)]
+def steps_of(rollout: Rollout) -> list[object]:
+    """Which step of which revision is observed since when, written or not."""
+    begins = begins_of(rollout.state, rollout.starts)
+    watched = (rollout.state.stable, rollout.state.canary)
+    return [(one.revision, one.step, begins.get(one.revision)) if one else None for one in watched]
 
 
 def canary_step(state: RolloutState) -> tuple[str, int] | None:
@@ -59,11 +61,11 @@ class World(RuleBasedStateMachine):
     @rule(after=st.sampled_from([0.0, 1.0, LOOK]))
     def something_wakes_the_operator(self, after: float) -> None:
         """A pass without metrics: neither does it count time, nor does it take any away."""
-        rollout, before = self.rollout, self.rollout.state
+        rollout, before, steps = self.rollout, self.rollout.state, steps_of(self.rollout)
         rollout.wake(after)
         self.unlooked += after
         self.check(before, rollout.state)
-        if steps_of(before) != steps_of(rollout.state):
+        if steps[1] != steps_of(rollout)[1]:
             # Where the clock went back behind its begin it is the same step still: what was counted stays.
             self.counted = self.counted if canary_step(before) == canary_step(rollout.state) else 0.0
             self.was_counting, self.unlooked, self.jumped = False, 0.0, 0.0
@@ -113,14 +115,14 @@ class World(RuleBasedStateMachine):
             self.failed.clear()
 
     def look(self, after: float) -> None:
-        rollout, before = self.rollout, self.rollout.state
+        rollout, before, steps = self.rollout, self.rollout.state, steps_of(self.rollout)
         rollout.now += timedelta(seconds=after)
         # By the clock: what a small jump back takes away is not counted, and the rest of the time was observed.
         self.account(after + self.jumped + self.unlooked, before)
         self.jumped = self.unlooked = 0.0
         rollout.pass_()
         self.check(before, rollout.state)
-        if steps_of(before) == steps_of(rollout.state):
+        if steps == steps_of(rollout):
             again = Rollout(**{**vars(rollout), "reasons": []})
             again.pass_()
             assert again.state == rollout.state, "the same time again changes nothing"
@@ -129,7 +131,7 @@ class World(RuleBasedStateMachine):
     def account(self, by_the_clock: float, before: RolloutState) -> None:
         """What time a careful person would count for the canary's step, up to this look."""
         rollout, canary = self.rollout, before.canary
-        if canary is None or canary.started_at is None:
+        if canary is None or canary.revision not in begins_of(before, rollout.starts):
             self.counted, self.was_counting = 0.0, False
             return
         arms = [rollout.ar, canary.revision, *([before.stable.revision] if before.stable else [])]

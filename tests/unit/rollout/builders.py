@@ -90,6 +90,7 @@ class Rollout:
     state: RolloutState = field(default_factory=RolloutState)
     now: datetime = START
     runs: Mapping[str, Run] = field(default_factory=dict)
+    starts: Mapping[str, datetime] = field(default_factory=dict)
     command: Command | None = None
     reasons: list[str] = field(default_factory=list)
 
@@ -100,13 +101,16 @@ class Rollout:
         return Reading(window, *self.data) if self.data else None
 
     def observe(self) -> Observation:
-        readings = [self.window(window) for window in windows(self.state, self.policy, now=self.now)]
+        readings = [
+            self.window(window) for window in windows(self.state, self.policy, starts=self.starts, now=self.now)
+        ]
         return Observation(
             ready=dict(self.ready),
             in_force=self.in_force,
             readings={reading.window.revision: reading for reading in readings if reading},
             crashes=self.crashes,
             runs=self.runs,
+            starts=self.starts,
             is_measured=self.is_measured,
         )
 
@@ -116,7 +120,7 @@ class Rollout:
     def pass_(self) -> Decision:
         """One pass now."""
         decision = step(self.intent(), self.state, self.observe(), now=self.now, pace=PACE)
-        self.state, self.runs = decision.status, decision.runs
+        self.state, self.runs, self.starts = decision.status, decision.runs, decision.starts
         self.reasons += [event.reason for event in decision.events]
         return decision
 
@@ -140,7 +144,7 @@ class Rollout:
 
     def restart(self) -> None:
         """The operator's process ends; another one will start."""
-        self.runs = {}
+        self.runs, self.starts = {}, {}
 
     def weights(self) -> dict[str, int]:
         """Percent by revision."""

@@ -6,7 +6,7 @@ import pytest
 from diffusion_operator.core.gates import Crashes
 from diffusion_operator.core.rollout import Run, are_answered, resumed_runs
 
-from .builders import LOOK, NO_DATA, PACE, START, STEP, observed
+from .builders import GOOD, LOOK, NO_DATA, PACE, START, STEP, Rollout, observed
 
 
 def test_a_look_is_not_a_write() -> None:
@@ -142,4 +142,41 @@ def test_a_clock_that_is_set_back_behind_a_steps_begin_lets_the_next_readings_be
     assert canary is not None
     assert canary.started_at == rollout.now
     assert canary.observed_seconds >= counted
-    assert are_answered(rollout.observe().readings, rollout.state)
+    assert are_answered(rollout.observe().readings, rollout.state, starts=rollout.starts)
+
+
+def test_the_begin_of_a_step_is_written_with_its_first_reading() -> None:
+    rollout = Rollout()
+    rollout.pass_()
+    rollout.data = None
+    began = rollout.now + timedelta(seconds=1)
+    for _ in range(3):
+        decision = rollout.look(1)
+        assert rollout.state.canary is not None
+        assert rollout.state.canary.started_at is None
+        assert (decision.starts, decision.awaits_gateways) == ({"new": began}, False)
+    rollout.data = GOOD
+    rollout.look(1)
+    assert rollout.state.canary is not None
+    assert (rollout.state.canary.started_at, rollout.state.canary.is_observing) == (began, True)
+
+
+def test_a_process_that_ends_before_the_first_reading_leaves_no_begin() -> None:
+    rollout = Rollout()
+    rollout.pass_()
+    rollout.data = None
+    rollout.look(1)
+    rollout.restart()
+    rollout.data = GOOD
+    rollout.look(3600)
+    rollout.look(1)
+    assert rollout.state.canary is not None
+    assert rollout.state.canary.started_at == rollout.now - timedelta(seconds=1)
+
+
+def test_routes_that_are_not_in_force_begin_no_step() -> None:
+    rollout = Rollout()
+    rollout.pass_()
+    rollout.in_force = False
+    decision = rollout.look(1)
+    assert (decision.starts, decision.awaits_gateways) == ({}, True)

@@ -11,7 +11,7 @@ from .machine import Decision, step
 from .observation import Observation, Reading, Run, are_answered
 from .observed_time import resumed_runs
 from .policy import Intent, Pace, Policy, policy, scored_share
-from .windows import Window, windows
+from .windows import Window, begins_of, windows
 
 __all__ = [
     "LONGEST_COMMAND",
@@ -34,6 +34,7 @@ __all__ = [
     "Watched",
     "Window",
     "are_answered",
+    "begins_of",
     "last_starts",
     "parse_command",
     "policy",

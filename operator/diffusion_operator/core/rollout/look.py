@@ -21,7 +21,8 @@ class Look:
     """A revision as it is now.
 
     `down` are the arms that have no ready pod. `is_break`: observed time came to a stop, which must be written down.
-    `is_new`: the step was not observed before, so there is nothing to judge. `is_measured` is false when metrics were not
+    `is_new`: the step was not read before, so there is nothing to judge; `starts_at` is when it began, None while gateways do
+    not have its weight in force. A begin is written with what the first reading showed. `is_measured` is false when metrics were not
     asked for this pass: there are no verdicts but that on crashes, and time stands where it stood.
     """
 
@@ -33,6 +34,7 @@ class Look:
     is_break: bool
     is_observing: bool
     is_new: bool = False
+    starts_at: datetime | None = None
     is_measured: bool = True
 
     def of(self, outcome: Outcome) -> tuple[Verdict, ...]:
@@ -77,12 +79,23 @@ def look(
     crashes = observation.crashes.get(watched.revision, Crashes())
     only_crashes = judge({}, Evidence(crashes=crashes))
     if watched.started_at is None:
-        if observation.in_force:
-            watched = watched.model_copy(update={"started_at": now, "accounted_at": now})
-        return Look(
-            watched, only_crashes, down, reading=None, run=None, is_break=False, is_observing=False, is_new=True
-        )
-    if watched.started_at > now:
+        # One that is ahead of the clock was written by a clock that was set back since.
+        starts_at = min(observation.starts.get(watched.revision, now), now) if observation.in_force else None
+        reading = observation.readings.get(watched.revision) if observation.is_measured else None
+        if starts_at is None or reading is None or reading.window.since != starts_at:
+            return Look(
+                watched,
+                only_crashes,
+                down,
+                reading=None,
+                run=None,
+                is_break=False,
+                is_observing=False,
+                is_new=True,
+                starts_at=starts_at,
+            )
+        watched = watched.model_copy(update={"started_at": starts_at, "accounted_at": starts_at})
+    if watched.started_at and watched.started_at > now:
         # The clock was set back behind the step's begin, and no window can begin in the future: what was counted stays.
         accounted = account(watched, run, is_observing=False, now=now, pace=pace)
         return Look(

@@ -28,7 +28,7 @@ class Decision:
 
     `status` is the state before, itself, when nothing is worth a write. `is_settling`: a weight moved or a step begins, so
     metrics are due soon. `awaits_gateways`: a step cannot begin before they have the routes in force, which nothing but the
-    next pass will tell. `runs` goes into the next observation of this
+    next pass will tell. `runs` and `starts` go into the next observation of this
     process. `verdicts` are what this look found, by revision, for logs and metrics. `requeue_after` is in seconds; None
     when there is nothing to wait for but changes.
     """
@@ -38,6 +38,7 @@ class Decision:
     events: tuple[RolloutEvent, ...]
     runs: Mapping[str, Run]
     verdicts: Mapping[str, tuple[Verdict, ...]]
+    starts: Mapping[str, datetime]
     is_settling: bool = False
     awaits_gateways: bool = False
 
@@ -68,8 +69,10 @@ def step(
         events=(*events, *told.events),
         runs={one.watched.revision: one.run for one in looks if one.run},
         verdicts={one.watched.revision: one.verdicts for one in looks},
+        # After an act a revision's step may be another one.
+        starts={one.watched.revision: one.starts_at for one in looks if one.starts_at and not moved},
         is_settling=is_settling,
-        awaits_gateways=moved or any(one.is_new and one.watched.started_at is None for one in looks),
+        awaits_gateways=moved or any(one.is_new and one.starts_at is None for one in looks),
     )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from diffusion_operator.api.rollout import RolloutState
 from diffusion_operator.core.gates import Crashes, Quality, Speed
 
-from .windows import Window
+from .windows import Window, begins_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Observation:
     `ready` are ready pods by revision, AR included. `in_force` says whether every ready gateway has the routes of this
     state in force. `readings` and `crashes` are by revision; a revision without a reading could not be read. `runs` is
     what the step before returned, to be kept in memory only: a process that has just started has none, which is why time
-    in which nobody looked does not count. `is_measured`: metrics were read for this pass. False between two looks, when
+    in which nobody looked does not count; nor does a process that ended before the first reading of a step leave the begin
+    of it, which is in `starts` until then, by revision. `is_measured`: metrics were read for this pass. False between two looks, when
     something else woke the operator: time and verdicts then stay as they are, and only what needs no metrics is decided.
     """
 
@@ -48,10 +49,11 @@ class Observation:
     readings: Mapping[str, Reading] = field(default_factory=dict)
     crashes: Mapping[str, Crashes] = field(default_factory=dict)
     runs: Mapping[str, Run] = field(default_factory=dict)
+    starts: Mapping[str, datetime] = field(default_factory=dict)
     is_measured: bool = True
 
 
-def are_answered(readings: Mapping[str, Reading], state: RolloutState) -> bool:
+def are_answered(readings: Mapping[str, Reading], state: RolloutState, *, starts: Mapping[str, datetime]) -> bool:
     """Whether the readings are of the steps that are observed now, all of them."""
-    watched = [one for one in (state.stable, state.canary) if one and one.started_at]
-    return all(one.revision in readings and readings[one.revision].window.since == one.started_at for one in watched)
+    begins = begins_of(state, starts)
+    return all(revision in readings and readings[revision].window.since == since for revision, since in begins.items())

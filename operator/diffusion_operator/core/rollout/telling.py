@@ -114,7 +114,10 @@ def _climbing(situation: Situation, canary: Watched, held: str | None) -> tuple[
     if held:
         return RolloutPhase.HELD, f"{where} and stays there: {held}"
     if canary.started_at is None:
-        return RolloutPhase.OBSERVING, f"{where}; waits for gateways to have that in force."
+        return (
+            RolloutPhase.OBSERVING,
+            f"{where}; its time begins when gateways have that in force and metrics were read.",
+        )
     left = max(0.0, situation.intent.policy.step_seconds - canary.observed_seconds)
     due = situation.now + timedelta(seconds=left)
     return (

@@ -71,7 +71,8 @@ def play(policy: Policy, truth: Truth, *, look_seconds: float, most_days: float,
     state, seen, timeline, now = RolloutState(), Observation(ready={_REVISION: 1, _AR: 1}), [], _START
     end = _START + timedelta(days=most_days)
     while now < end and not _is_over(state):
-        readings = {window.revision: traffic.read(window) for window in windows(state, intent.policy, now=now)}
+        asked = windows(state, intent.policy, starts=seen.starts, now=now)
+        readings = {window.revision: traffic.read(window) for window in asked}
         decision = step(intent, state, replace(seen, readings=readings), now=now, pace=pace)
         percent = decision.status.canary_percent
         timeline += [
@@ -80,7 +81,7 @@ def play(policy: Policy, truth: Truth, *, look_seconds: float, most_days: float,
         ]
         if percent != state.canary_percent:
             traffic.forget()
-        state, seen = decision.status, replace(seen, runs=decision.runs)
+        state, seen = decision.status, replace(seen, runs=decision.runs, starts=decision.starts)
         until = now + timedelta(seconds=decision.requeue_after or look_seconds)
         traffic.flow(now, until, percent=percent)
         now = until
