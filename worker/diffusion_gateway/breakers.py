@@ -42,5 +42,5 @@ class Breakers:
     def open_among(self, targets: Iterable[str]) -> int:
         """How many of these pods have a breaker that is not closed."""
         now = self._clock()
-        known = [pod.breaker for target in targets if (pod := self._pods.get(target))]  # asked from a thread
-        return sum(breaker.state(now) != State.CLOSED for breaker in known)
+        known = (self._pods.get(target) for target in targets)
+        return sum(pod is not None and pod.breaker.state(now) != State.CLOSED for pod in known)

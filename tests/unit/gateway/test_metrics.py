@@ -259,7 +259,7 @@ def test_open_breakers_are_asked_for_at_each_scrape() -> None:
 
 
 def test_a_new_table_touches_only_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scrape runs in a thread: what is shown must not be gone in between."""
+    """A scrape goes on meanwhile: what is shown must not be gone in between."""
     watched = Watched()
     watched.show(a_model("aaaa0001"), a_model("bbbb0001", name="other"))
 

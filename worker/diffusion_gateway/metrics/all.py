@@ -1,10 +1,11 @@
 """All families of one gateway, and for how long they are remembered."""
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from diffusion_operator.api.status import ArmKind, RouteArm
-from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
@@ -14,6 +15,7 @@ from .arms import ArmMetrics
 from .connections import ConnectionMetrics
 from .families import Families
 from .labels import MODEL, arm_labels
+from .page import pieces
 from .pairs import PairMetrics
 from .requests import RequestMetrics
 
@@ -40,18 +42,24 @@ class Metrics:
         self._left_at: dict[_Part, float] = {}
         """When what is no longer in the table left it."""
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        PlatformCollector(registry=self.registry)
         self._families = Families(self.registry)
+        self._families.plain += [ProcessCollector(registry=self.registry), PlatformCollector(registry=self.registry)]
         self.connections = ConnectionMetrics(self._families)
         self.requests = RequestMetrics(self._families)
         self.arms = ArmMetrics(self._families)
         self.answers = AnswerMetrics(self._families)
         self.pairs = PairMetrics(self._families)
 
-    def text(self) -> bytes:
-        """What Prometheus reads. Takes a second for a thousand models: call it in a thread."""
-        return generate_latest(self.registry)
+    async def page(self) -> AsyncIterator[bytes]:
+        """What Prometheus reads. It takes seconds for a thousand models, half of them for everything else that is due meanwhile."""
+        began = time.perf_counter()
+        for piece in pieces(labelled=self._families.labelled, plain=self._families.plain):
+            # One turn of the loop is not enough: an event on its way through takes several, and each would wait for a piece.
+            rest = time.perf_counter() - began
+            if piece:
+                yield piece
+            await asyncio.sleep(rest)
+            began = time.perf_counter()
 
     def show_table(self, table: Table) -> None:
         """Show the table in force. Counts of what it no longer names stay for an hour.
