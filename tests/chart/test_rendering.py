@@ -7,7 +7,7 @@ import pytest
 from diffusion_gateway.settings import Settings
 from kubernetes import client
 
-from tests.chart.chart import CHART, EVERYTHING, NAMESPACE, REGISTRY, RELEASE, Rendered, helm, render
+from tests.chart.chart import CHART, EVERYTHING, NAMESPACE, REGISTRY, RELEASE, Rendered, helm, render, settings
 
 MODELS = {
     "ClusterRole": client.V1ClusterRole,
@@ -209,20 +209,48 @@ def test_the_image_is_the_most_specific_one_named(values: dict[str, str], image:
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
 
 
+def allowed(rendered: Rendered, name: str) -> dict[str, list[Any] | None]:
+    """Who may reach which port. None: everybody."""
+    rules = rendered.one("NetworkPolicy", name)["spec"]["ingress"]
+    return {rule["ports"][0]["port"]: rule.get("from") for rule in rules}
+
+
+def component_of(peer: dict[str, Any]) -> str:
+    return peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+
+
 def test_network_policies_tell_clients_from_those_who_read_metrics_and_routes():
     clients, prometheus = [{"ipBlock": {"cidr": "192.0.2.1/32"}}], [{"ipBlock": {"cidr": "192.0.2.2/32"}}]
-    policy = render(
+    rendered = render(
         {"networkPolicy.enabled": True, "networkPolicy.clients": clients, "networkPolicy.prometheus": prometheus}
-    ).one("NetworkPolicy", "diffusion-operator-gateway")
-    ingress = {rule["ports"][0]["port"]: rule["from"] for rule in policy["spec"]["ingress"]}
-    *scrapers, operator = ingress["admin"]
-    assert (ingress["http"], scrapers) == (clients, prometheus)
-    assert operator["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+    )
+    gateway = allowed(rendered, "diffusion-operator-gateway")
+    assert gateway["http"] == clients
+    assert gateway["admin"]
+    operator, *scrapers = gateway["admin"]
+    assert (component_of(operator), scrapers) == ("operator", prometheus)
+    assert allowed(rendered, "diffusion-operator") == {"http": prometheus}
 
 
-def test_metrics_can_be_scraped_behind_network_policies_that_name_no_prometheus():
-    policy = render({"networkPolicy.enabled": True}).one("NetworkPolicy", "diffusion-operator-gateway")
-    assert all("from" not in rule for rule in policy["spec"]["ingress"])
+def test_behind_network_policies_that_name_no_prometheus_only_the_operator_reads_routes_and_nobody_metrics():
+    rendered = render({"networkPolicy.enabled": True})
+    gateway = allowed(rendered, "diffusion-operator-gateway")
+    assert gateway["http"] is None
+    assert gateway["admin"]
+    assert [component_of(peer) for peer in gateway["admin"]] == ["operator"]
+    assert allowed(rendered, "diffusion-operator") == {}
+
+
+def test_whoever_installs_network_policies_that_name_no_prometheus_is_told_what_that_means():
+    def notes(values: dict[str, Any]) -> str:
+        return helm(
+            "install", RELEASE, str(CHART), "--dry-run=client", *settings({"image.registry": REGISTRY, **values})
+        )
+
+    prometheus = [{"namespaceSelector": {}}]
+    assert "let no Prometheus in" in notes({"networkPolicy.enabled": True})
+    assert "let no Prometheus in" not in notes({"networkPolicy.enabled": True, "networkPolicy.prometheus": prometheus})
+    assert "let no Prometheus in" not in notes({})
 
 
 def test_prometheus_is_sent_to_the_gateways_admin_port():
