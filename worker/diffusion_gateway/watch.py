@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import json
+import os
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import aiohttp
 import structlog
+import yaml
 from kubernetes.aio import client, config
 
 T = TypeVar("T")
@@ -23,6 +26,8 @@ _NO_ANSWER = (aiohttp.ClientError, client.ApiException, config.ConfigException, 
 """ConfigException: the service account's token cannot be read now."""
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 """Something between us and the API server answered with JSON of its own, or the watch reports an error."""
+
+_WHAT_TO_DO = "name a kubeconfig file with --kubeconfig, or run in a pod with a service account"
 
 
 class ConfigurationError(Exception):
@@ -49,10 +54,13 @@ async def connect(kubeconfig: str | None) -> client.ApiClient:
     """A client from a kubeconfig file, or from the pod's service account.
 
     Raises:
-        ConfigurationError: neither is there.
+        ConfigurationError: neither is there, or the file cannot be used.
     """
     # Each watch holds a connection, and there are two for each namespace: no limit (0) on how many.
     configuration = client.Configuration(connection_pool_maxsize=0)
+    # The library takes files that are not there for an empty one, and complains of what it lacks.
+    if kubeconfig is not None and not _exists(kubeconfig):
+        raise ConfigurationError(f"no access to Kubernetes: there is no kubeconfig file {kubeconfig}; {_WHAT_TO_DO}")
     try:
         if kubeconfig is not None:
             await config.load_kube_config(  # type: ignore[no-untyped-call]
@@ -62,11 +70,15 @@ async def connect(kubeconfig: str | None) -> client.ApiClient:
             config.load_incluster_config(  # type: ignore[no-untyped-call]
                 client_configuration=configuration
             )
-    except (config.ConfigException, OSError) as error:
-        raise ConfigurationError(
-            f"no access to Kubernetes: {error} Run in a pod with a service account, or give --kubeconfig FILE."
-        ) from None
+    except (config.ConfigException, yaml.YAMLError, OSError, *_UNREADABLE) as error:
+        why = " ".join(str(error).split())
+        source = "no service account" if kubeconfig is None else f"the kubeconfig file {kubeconfig} cannot be used"
+        raise ConfigurationError(f"no access to Kubernetes: {source} ({why}); {_WHAT_TO_DO}") from None
     return client.ApiClient(configuration)
+
+
+def _exists(files: str) -> bool:
+    return any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
 
 
 @dataclass(frozen=True)

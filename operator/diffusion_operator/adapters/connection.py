@@ -7,8 +7,9 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from kubernetes.aio import client, config
+from kubernetes.aio import client
 
+from . import kubeconfig as kubeconfig_file
 from .errors import from_response, translated
 
 # A healthy API server answers in milliseconds. Without a limit one lost packet would stop a loop for five minutes.
@@ -26,18 +27,10 @@ class Connection:
         """Connect as the pod's service account, or by a kubeconfig file when one is named or we run outside a cluster.
 
         Raises:
-            kubernetes.aio.config.ConfigException: there is neither.
+            NoClusterError: there is neither, or the file cannot be used.
         """
         configuration = client.Configuration()
-        if kubeconfig is None:
-            try:
-                config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-            except config.ConfigException:
-                await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            await config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=kubeconfig, client_configuration=configuration
-            )
+        await kubeconfig_file.load(configuration, kubeconfig)
         # Left to aiohttp, proxies and .netrc are looked for anew, in a thread, for each request.
         configuration.proxy = configuration.proxy or _proxy_for(configuration.host)
         configuration.client_session_kwargs = {"trust_env": False}

@@ -12,6 +12,10 @@ class AdapterError(Exception):
     """Something outside did not do what we asked."""
 
 
+class NoClusterError(AdapterError):
+    """Nothing that we were given leads to a cluster. The message says what to do."""
+
+
 class NotFoundError(AdapterError):
     """The object is gone. Nothing to do."""
 

@@ -78,7 +78,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         help="act on DiffusionModels of this namespace only; may be repeated; default: all namespaces "
         "[$WATCH_NAMESPACES, comma-separated]",
     )
-    add("--kubeconfig", "KUBECONFIG", "kubeconfig file; default: the pod's service account")
+    add("--kubeconfig", "KUBECONFIG", "kubeconfig file; default: the pod's service account or ~/.kube/config")
     add("--sizing", "SIZING", "on, or off: start pods without knowing whether they fit the memory", default="on")
     prometheus_flags.add_arguments(run, environment)
     add("--port", "PORT", "port of /healthz, /readyz and /metrics", default="8080")
@@ -131,10 +131,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logs.configure(json=log_format == "json", level=log_level)
     gc.set_threshold(_NEW_OBJECTS_BETWEEN_COLLECTIONS)
     try:
-        asyncio.run(_until_sigterm(settings))
+        return asyncio.run(_until_sigterm(settings))
     except asyncio.CancelledError:
         return 0
-    return 0
 
 
 def _answer(command: str, code: int, text: str) -> int:
@@ -146,11 +145,18 @@ def _answer(command: str, code: int, text: str) -> int:
     return code
 
 
-async def _until_sigterm(settings: OperatorSettings) -> None:
+async def _until_sigterm(settings: OperatorSettings) -> int:
     # kopf handles signals once it runs. Until then, as the first process of a container, we would ignore SIGTERM.
     task = asyncio.current_task()
     if task:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    from .process import run  # kopf and kubernetes take a second to import: not for --help
+    # kopf and kubernetes take a second to import: not for --help
+    from diffusion_operator.adapters.errors import NoClusterError
 
-    await run(settings)
+    from .process import run
+
+    try:
+        await run(settings)
+    except NoClusterError as error:
+        return _answer("run", plan_command.BAD_INPUT, f"{error}\n")
+    return 0

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kubernetes.aio.config import ConfigException
-
 from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.cluster import Unreadable
 from diffusion_operator.adapters.connection import Connection
@@ -31,8 +29,6 @@ async def story(namespace: str, name: str, *, kubeconfig: str | None) -> str:
         raise NoStoryError(f"there is no DiffusionModel {name} in namespace {namespace}") from None
     except AdapterError as error:
         raise NoStoryError(str(error)) from error
-    except ConfigException as error:
-        raise NoStoryError(f"no way to the cluster: {error}; name a file with --kubeconfig") from error
 
 
 async def _told(connection: Connection, namespace: str, name: str) -> str:
