@@ -1,6 +1,7 @@
 """The table follows the API server, and outlives it."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ class Watched:
         self.table = Table()
         self.tables = 0
         """How many were built."""
+        self.seconds_per_table = 0.0
+        """What it takes to put one in force, as with very many models."""
         self.source: TableSource | None = None
         self._client: client.ApiClient | None = None
         self._task: asyncio.Task[None] | None = None
@@ -31,6 +34,7 @@ class Watched:
     def use(self, table: Table) -> None:
         self.table = table
         self.tables += 1
+        time.sleep(self.seconds_per_table)
 
     async def begin(self, *namespaces: str, **timing: Any) -> None:
         self._client = client.ApiClient(client.Configuration(host=f"http://127.0.0.1:{self.api.port}"))
@@ -242,3 +246,16 @@ async def test_a_resource_that_cannot_be_read_does_not_stop_the_others(watched: 
     await watched.begin()
     await watched.sync()
     assert watched.table.models.keys() == {"default/story"}
+
+
+async def test_tables_that_take_long_leave_most_of_the_time_to_requests(watched: Watched) -> None:
+    await watched.begin()
+    await watched.sync()
+    watched.seconds_per_table = 0.02
+    turns, begun = 0, watched.tables
+    while watched.tables < begun + 5:
+        await watched.api.put(MODELS, model_resource(STABLE, generation=turns))
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 5 * 25
+    await watched.generation(turns - 1)

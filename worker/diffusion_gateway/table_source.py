@@ -1,6 +1,7 @@
 """The table in force: built anew whenever a watcher saw a change."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
 
 import aiohttp
@@ -13,6 +14,10 @@ from .routes import Model, Table
 from .watch import Collection, Timing, Watcher
 
 _SECRET_SECONDS = 5.0
+# With a thousand models a table takes 25 ms. While that many come into being there are hundreds of changes a second, and requests
+# would wait for one table after the other.
+_REST_PER_TABLE = 4.0
+_LONGEST_REST_SECONDS = 0.2
 _EVERYWHERE: tuple[str | None, ...] = (None,)
 
 
@@ -27,10 +32,11 @@ class TableSource:
         on_change: Callable[[Table], None],
         timing: Timing | None = None,
     ) -> None:
-        """`on_change` gets each new table as soon as an event is read. No namespaces: all of them."""
+        """`on_change` gets each new table, as soon as an event is read unless tables take long. No namespaces: all of them."""
         self._core = client.CoreV1Api(api)
         self._on_change = on_change
         self._is_due = False
+        self._rests_until = float("-inf")
         self.synced = False
         """True once there is a table from all first lists."""
         scopes = tuple(namespaces) or _EVERYWHERE
@@ -87,14 +93,17 @@ class TableSource:
         return {name: str(value) for name, value in (secret.data or {}).items()}
 
     def _rebuild_soon(self) -> None:
-        """Once for all events that came together: with a thousand models a table takes some 20 ms."""
+        """Once for all events that came together: at once, or after a rest in proportion to what the last table took."""
         if not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self._rebuild)
+            asyncio.get_running_loop().call_later(max(0.0, self._rests_until - time.monotonic()), self._rebuild)
 
     def _rebuild(self) -> None:
         self._is_due = False
+        began = time.monotonic()
         models = [model for watcher in self._models for model in watcher.objects.values()]
         slices = [item for watcher in self._slices for item in watcher.objects.values()]
         self._on_change(build_table(models, slices))
         self.synced = all(each.synced for each in self._models) and all(each.synced for each in self._slices)
+        now = time.monotonic()
+        self._rests_until = now + min(_REST_PER_TABLE * (now - began), _LONGEST_REST_SECONDS)
