@@ -1,7 +1,6 @@
 """`Cluster` on a real API server."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,11 +12,12 @@ from diffusion_operator.core.children import Child, ChildKind
 from diffusion_operator.core.observation import ObservedPods
 from diffusion_operator.core.step import Event
 
+from . import clock
 from .cluster import LiveChild, Unreadable
 from .connection import Connection
 from .errors import ConflictError, InvalidError, NotFoundError
 from .events import EventRecorder
-from .known_objects import KnownObjects, live_child
+from .known_objects import KnownObjects, Listing, live_child
 from .own_writes import OwnWrites
 from .pods import is_stuck, waiting_for
 
@@ -45,7 +45,7 @@ class KubernetesCluster:
         self._connection = connection
         self._own_writes = own_writes or OwnWrites()
         self._known = known
-        self._listings: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._listings: dict[str, asyncio.Task[Listing]] = {}
         self._events = EventRecorder(connection)
 
     async def read_model(self, namespace: str, name: str) -> DiffusionModel | Unreadable:
@@ -64,15 +64,36 @@ class KubernetesCluster:
         """All objects that carry our labels for this resource."""
         if self._known is None:
             return tuple([child async for child in self._each_child(namespace, f"={model}")])
-        async with self._listings[namespace]:  # whoever comes second finds it listed
+        arrived = clock.monotonic()
+        while True:
             known = self._known.children((namespace, model))
             if known is not None:
                 return known
-            listing = self._known.listing(namespace)
+            listing = await self._listed(namespace, self._known)
+            # One that was asked for before may be older than what made us look; but then it is known, or doubted.
+            if listing.asked_at >= arrived:
+                return listing.of(model)
+
+    async def _listed(self, namespace: str, known: KnownObjects) -> Listing:
+        """A list of a namespace's children: whoever comes while it is read waits for the same one, and fails with it."""
+
+        async def read() -> Listing:
+            listing = known.listing(namespace)
             async for child in self._each_child(namespace, ""):
                 listing.found(child)
-            self._known.listed(listing)
-            return listing.of(model)
+            known.listed(listing)
+            return listing
+
+        def is_over(task: asyncio.Task[Listing]) -> None:
+            del self._listings[namespace]
+            if not task.cancelled():
+                task.exception()  # seen, also when nobody waits for it any more
+
+        task = self._listings.get(namespace)
+        if task is None:
+            task = self._listings[namespace] = asyncio.create_task(read(), name=f"list of the children in {namespace}")
+            task.add_done_callback(is_over)
+        return await asyncio.shield(task)
 
     async def _each_child(self, namespace: str, of_model: str) -> AsyncIterator[LiveChild]:
         selector = f"{labels.MODEL}{of_model},{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}"

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from diffusion_operator.adapters import clock
 from diffusion_operator.adapters.cluster import LiveChild, Unreadable
-from diffusion_operator.adapters.errors import ConflictError, InvalidError, NotFoundError
+from diffusion_operator.adapters.errors import ConflictError, InvalidError, NotFoundError, TransientError
 from diffusion_operator.adapters.known_objects import KnownObjects
 from diffusion_operator.adapters.kubernetes_cluster import KubernetesCluster
 from diffusion_operator.api.models import DiffusionModel
@@ -74,6 +75,7 @@ class Server:
         self.objects: dict[str, dict[str, Any]] = {}
         self.lists = 0
         self.page = page
+        self.is_down = False
         self.finalized: set[str] = set()
 
     async def request(
@@ -88,6 +90,9 @@ class Server:
     ) -> Mapping[str, Any]:
         if method == "GET":
             self.lists += 1
+            await asyncio.sleep(0)
+            if self.is_down:
+                raise TransientError(what)
             found = [item for place, item in self.objects.items() if place.startswith(f"{path}/")]
             begin = int((query or {}).get("continue", 0))
             end = begin + self.page
@@ -165,6 +170,44 @@ async def test_resources_whose_passes_begin_at_once_wait_for_one_list() -> None:
     cluster, _ = made_of(server)
     await asyncio.gather(*(cluster.live_children("stories", f"model-{number}") for number in range(9)))
     assert server.lists == len(ChildKind)
+
+
+async def test_resources_that_wait_for_a_list_that_fails_fail_with_it_and_the_next_pass_lists_anew() -> None:
+    server = Server()
+    cluster, _ = made_of(server)
+    server.is_down = True
+    passes = [cluster.live_children("stories", f"model-{number}") for number in range(9)]
+    failures = await asyncio.gather(*passes, return_exceptions=True)
+    assert [type(failure) for failure in failures] == [TransientError] * 9
+    assert server.lists == 1
+    server.is_down = False
+    assert await names(cluster) == []
+
+
+async def test_a_pass_that_is_given_up_leaves_the_list_to_the_others() -> None:
+    server = Server()
+    cluster, _ = made_of(server)
+    given_up = asyncio.create_task(cluster.live_children("stories", "storyteller"))
+    other = asyncio.create_task(cluster.live_children("stories", "poet"))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert await other == ()
+    assert server.lists == len(ChildKind)
+
+
+async def test_a_pass_that_begins_after_a_watch_did_takes_no_list_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(1000))
+    monkeypatch.setattr(clock, "monotonic", lambda: next(now))
+    server, known = Server(), KnownObjects()
+    cluster = KubernetesCluster(server, known=known)  # type: ignore[arg-type]
+    early = asyncio.create_task(cluster.live_children("stories", "storyteller"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert server.lists
+    known.doubt()
+    late = asyncio.create_task(cluster.live_children("stories", "storyteller"))
+    await asyncio.gather(early, late)
+    assert server.lists == 2 * len(ChildKind)
 
 
 async def test_a_resource_is_read_once_and_then_known_until_a_write_comes_too_late() -> None:
