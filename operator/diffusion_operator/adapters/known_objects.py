@@ -184,6 +184,10 @@ class KnownObjects:
         """A watch began anew: of what was deleted before that it tells nothing."""
         self._doubted_at = clock.monotonic()
 
+    def is_undoubted_for(self, seconds: float) -> bool:
+        """Whether no watch began anew for so long."""
+        return clock.monotonic() - self._doubted_at >= seconds
+
     def _is_over(self, item: Mapping[str, Any], *, is_gone: bool) -> bool:
         """Whether an object went before this was told of it."""
         uid = item["metadata"]["uid"]

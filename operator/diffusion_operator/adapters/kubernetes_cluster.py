@@ -30,6 +30,9 @@ _COLLECTIONS = {
 }
 # A Deployment of ours is some 10 KB as JSON: no answer is long in coming, and none takes much memory.
 _PAGE = 250
+# A watch that begins tells of all that there is, which takes a while. What is listed before it has done so is listed in vain.
+_PAUSE_SECONDS = 0.3
+_MOST_PAUSES = 10
 
 
 class KubernetesCluster:
@@ -78,6 +81,10 @@ class KubernetesCluster:
         """A list of a namespace's children: whoever comes while it is read waits for the same one, and fails with it."""
 
         async def read() -> Listing:
+            for _ in range(_MOST_PAUSES):
+                if known.is_undoubted_for(_PAUSE_SECONDS):
+                    break
+                await asyncio.sleep(_PAUSE_SECONDS)
             listing = known.listing(namespace)
             async for child in self._each_child(namespace, ""):
                 listing.found(child)

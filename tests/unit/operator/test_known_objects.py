@@ -216,3 +216,12 @@ def test_an_answer_that_comes_after_the_news_of_the_end_brings_nothing_back() ->
     known.tell_model(resource(version="11"))
     assert known.children(KEY) == ()
     assert generation(known) is None
+
+
+def test_doubts_are_over_when_no_watch_began_for_a_while(later: Callable[[float], None]) -> None:
+    known = KnownObjects()
+    assert known.is_undoubted_for(0.3)
+    known.doubt()
+    assert not known.is_undoubted_for(0.3)
+    later(0.5)
+    assert known.is_undoubted_for(0.3)
