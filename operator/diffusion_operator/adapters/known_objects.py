@@ -129,8 +129,8 @@ class KnownObjects:
         model: dict[str, Any] = json.loads(known.text)
         return model
 
-    def tell_model(self, item: Mapping[str, Any], *, is_gone: bool = False) -> None:
-        """A watch told of a resource, we read it, or we wrote it."""
+    def tell_model(self, item: Mapping[str, Any], *, is_gone: bool = False, at: float | None = None) -> None:
+        """A watch told of a resource, or we read or wrote it and asked to do so `at`: what began anew since makes it doubtful."""
         if self._is_over(item, is_gone=is_gone):
             return
         key = item["metadata"]["namespace"], item["metadata"]["name"]
@@ -140,7 +140,7 @@ class KnownObjects:
             if known is not None and known.uid == told.uid:
                 del self._models[key]
         elif known is None or not known.is_later_than(told):
-            self._models[key] = told, clock.monotonic()
+            self._models[key] = told, clock.monotonic() if at is None else at
 
     def forget_model(self, key: Key) -> None:
         """What is known of it turned out to be wrong."""

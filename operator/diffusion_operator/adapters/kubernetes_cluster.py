@@ -55,13 +55,23 @@ class KubernetesCluster:
         """The resource as it is now, or was when a watch told of it last: a write that comes too late is a conflict."""
         raw = self._known.model((namespace, name)) if self._known is not None else None
         if raw is None:
-            raw = await self._connection.request("GET", _model_path(namespace, name), what=f"read {namespace}/{name}")
-            if self._known is not None:
-                self._known.tell_model(raw)
+            raw = await self._read_model(namespace, name)
         try:
             return parse(raw)
         except ValidationError as error:
             return Unreadable(resource=_status_of(raw, what=f"{namespace}/{name}"), message=_first_errors(error))
+
+    async def _read_model(self, namespace: str, name: str) -> dict[str, Any]:
+        asked_at = clock.monotonic()
+        try:
+            raw = await self._connection.request("GET", _model_path(namespace, name), what=f"read {namespace}/{name}")
+        except NotFoundError:
+            if self._known is not None:
+                self._known.forget_model((namespace, name))
+            raise
+        if self._known is not None:
+            self._known.tell_model(raw, at=asked_at)
+        return raw
 
     async def live_children(self, namespace: str, model: str) -> tuple[LiveChild, ...]:
         """All objects that carry our labels for this resource."""
@@ -73,7 +83,8 @@ class KubernetesCluster:
             if known is not None:
                 return known
             listing = await self._listed(namespace, self._known)
-            # One that was asked for before may be older than what made us look; but then it is known, or doubted.
+            # One that was asked for before we came may lack what woke us. If no watch began since, it is known by now and
+            # followed by news; else it is read again.
             if listing.asked_at >= arrived:
                 return listing.of(model)
 
@@ -152,6 +163,7 @@ class KubernetesCluster:
             },
             "status": status.to_wire(),
         }
+        asked_at = clock.monotonic()
         try:
             answer = await self._connection.request(
                 "PUT",
@@ -166,7 +178,7 @@ class KubernetesCluster:
             raise
         self._own_writes.note(answer["metadata"])
         if self._known is not None:
-            self._known.tell_model(answer)
+            self._known.tell_model(answer, at=asked_at)
         return ObjectMeta.model_validate(answer["metadata"])
 
     async def apply(self, child: Child) -> None:

@@ -225,3 +225,13 @@ def test_doubts_are_over_when_no_watch_began_for_a_while(later: Callable[[float]
     assert not known.is_undoubted_for(0.3)
     later(0.5)
     assert known.is_undoubted_for(0.3)
+
+
+def test_an_answer_that_was_asked_for_before_a_watch_began_anew_is_doubtful(later: Callable[[float], None]) -> None:
+    known = KnownObjects()
+    asked_at = clock.monotonic()
+    later(1.0)
+    known.doubt()
+    later(1.0)
+    known.tell_model(resource(), at=asked_at)
+    assert generation(known) is None
