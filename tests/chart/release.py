@@ -119,6 +119,10 @@ class Release:
         is_seen = status.get("observedGeneration") == stored["metadata"]["generation"]
         return is_seen and any(arm["role"] == "canary" for arm in status["routes"]["arms"])
 
+    def delete_model(self) -> None:
+        """Remove the example."""
+        self.custom.delete_namespaced_custom_object(*_MODELS, "storyteller")
+
     def patch_model(self, patch: dict[str, Any]) -> None:
         """Merge a patch into the example."""
         self.custom.patch_namespaced_custom_object(*_MODELS, "storyteller", patch)

@@ -158,7 +158,15 @@ def a_new_revision_replaces_the_old_one(release: Release, *, queue: int) -> None
         return bool(before - deployments(release)) and len(deployments(release)) == len(before)
 
     until(old_is_gone)
-    until(release.canary_serves)  # which is an event, the same one whenever a revision returns
+    a_canary_serves(release)  # which is an event, the same one whenever a revision returns
+
+
+def a_canary_serves(release: Release) -> None:
+    def serves() -> bool:
+        make_ready(release)  # also what was made after its predecessor went
+        return release.canary_serves()
+
+    until(serves)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -175,12 +183,15 @@ def test_the_operator_uses_all_its_rights_and_misses_none(release: Release, mode
             return len(deployments(release)) == 2
 
         until(has_pods)
-        make_ready(release)
+        a_canary_serves(release)
         # There and back again, so that an event repeats and is counted, which is a write of another kind.
         for queue in (3, 5, 3, 5):
             a_new_revision_replaces_the_old_one(release, queue=queue)
         # Asked of the log, since events of the other mode are still there.
         until(lambda: Use("", "events", "patch") in audited(release, RELEASE, since=since)[0])
+        # Watches tell of it as long as it is there; that it is gone is asked.
+        release.delete_model()
+        until(lambda: Use(MODELS, "diffusionmodels", "get") in audited(release, RELEASE, since=since)[0])
 
     done, refused = audited(release, RELEASE, since=since)
     assert refused == set()
