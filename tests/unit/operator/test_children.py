@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from diffusion_gateway.settings import Settings
 from diffusion_operator.api.models import DiffusionModel
-from diffusion_operator.core.children import Child, ChildKind, children
+from diffusion_operator.core.children import Child, ChildKind, children, made_of
 from diffusion_worker.config import EngineConfig, MaskCache, SamplerConfig
 from google.protobuf import text_format
 from kubernetes.client import V1ConfigMap, V1Deployment, V1Service
@@ -302,3 +302,31 @@ def test_replicas_do_not_change_what_pods_are_made_of() -> None:
     key = (diffusion(model), ChildKind.DEPLOYMENT)
     assert one[key].manifest["spec"]["template"] == five[key].manifest["spec"]["template"]
     assert five[key].manifest["spec"]["replicas"] == 5
+
+
+def test_what_children_are_made_of_stays_while_they_do() -> None:
+    model, _ = made()
+    status = model.status
+    ready = [one.model_copy(update={"ready_pods": 1, "has_been_ready": True}) for one in status.revisions]
+    routes = status.routes.model_copy(update={"generation": 7})
+    later = model.model_copy(
+        update={"status": status.model_copy(update={"revisions": ready, "routes": routes, "conditions": []})}
+    )
+    assert children(later) == children(model)
+    assert made_of(later) == made_of(model)
+
+
+def test_what_children_are_made_of_changes_with_them() -> None:
+    model, _ = made()
+    status = model.status
+    first, *others = status.revisions
+    other_template = first.template.model_copy(update={"image": "registry.test/worker:2"})
+    changed = [
+        status.model_copy(update={"revisions": others}),
+        status.model_copy(update={"revisions": [first.model_copy(update={"template": other_template}), *others]}),
+        status.model_copy(update={"revisions": [first.model_copy(update={"main_memory_bytes": 2**30}), *others]}),
+    ]
+    models = [model, *(model.model_copy(update={"status": each}) for each in changed)]
+    for name, value in (("generation", 99), ("uid", "another")):
+        models.append(model.model_copy(update={"metadata": model.metadata.model_copy(update={name: value})}))
+    assert len({made_of(each) for each in models}) == len(models)
