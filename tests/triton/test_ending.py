@@ -10,7 +10,7 @@ from diffusion_gateway.triton import TritonServer
 from diffusion_worker.triton.launcher import EXIT_USELESS
 from diffusion_worker.wire import BlockEvent, FinishEvent, GenerateRequest
 
-from tests.triton.worker import Call, Worker, long_request, request
+from tests.triton.worker import QUEUE, Call, Worker, long_request, request
 
 StartWorker = Callable[..., Worker]
 
@@ -38,8 +38,9 @@ async def test_what_a_gateway_leaves_behind_keeps_no_worker_from_ending(start_wo
         stream.close()  # every fourth in the middle, the others at their last event
         await asyncio.gather(stream.task, return_exceptions=True)
 
-    for first in range(0, 40, 4):  # as many at a time as rows and queue hold
-        await asyncio.gather(*(ask(first + number) for number in range(4)))
+    # As many at a time as the queue holds: the row of the one that was left may still be taken when the next ones come.
+    for first in range(0, 10 * QUEUE, QUEUE):
+        await asyncio.gather(*(ask(first + number) for number in range(QUEUE)))
     await server.close()
     worker.process.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(worker.wait_for_exit, 300) == 0
