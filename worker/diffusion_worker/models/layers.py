@@ -19,14 +19,15 @@ from diffusion_worker.sizing.costs import CPU_LAYER_TILE
 class Linear:
     """y = x W + b, with W [K, N] contiguous on a CPU.
 
-    In this order MKL sums each product in the same way for two rows or a thousand, and is as fast for 64 as for 512.
-    Only one row is different: it is computed as two. For K above `MAX_EXACT_SUM` MKL splits the sum by the number of
-    rows; such models run their passes row by row (`DiffusionModel`).
+    In this order MKL sums each product in the same way for four rows or a thousand, and is as fast for 64 as for 512.
+    One row is different, and with AVX2 two and three are: they are computed as `FEW`. For K above `MAX_EXACT_SUM` MKL
+    splits the sum by the number of rows; such models run their passes row by row (`DiffusionModel`).
     """
 
     weight: torch.Tensor
     bias: torch.Tensor | None = None
 
+    FEW = 4
     MAX_EXACT_SUM = 768
 
     @classmethod
@@ -38,9 +39,14 @@ class Linear:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """[T, K] → [T, N]."""
-        if len(x) == 1:
-            return self(x.expand(2, -1))[:1]
+        if 0 < len(x) < self.FEW and x.device.type == "cpu":
+            return self(_as_more(x, self.FEW))[: len(x)]
         return torch.mm(x, self.weight) if self.bias is None else torch.addmm(self.bias, x, self.weight)
+
+
+def _as_more(x: torch.Tensor, rows: int) -> torch.Tensor:
+    """[T, K] → [rows, K], the first row repeated behind the others."""
+    return torch.cat([x, x[:1].expand(rows - len(x), -1)])
 
 
 def transposed(weight: torch.Tensor) -> torch.Tensor:
@@ -170,7 +176,7 @@ class _Groups:
     """Consecutive rows that belong to one expert after the other."""
 
     ends: torch.Tensor  # [E] int32
-    alone: Sequence[tuple[int, int]]  # (row, expert) of the experts with one row; on a CPU only, see Linear
+    small: Sequence[tuple[int, int, int]]  # (start, end, expert) of groups of few rows; on a CPU only, see Linear
 
     @classmethod
     def of(cls, sorted_experts: torch.Tensor, *, experts: int) -> "_Groups":
@@ -180,14 +186,12 @@ class _Groups:
         if ends.device.type != "cpu":
             return cls(ends, [])
         on_host = ends.tolist()
-        starts = [0, *on_host[:-1]]
-        return cls(
-            ends, [(start, i) for i, (start, end) in enumerate(zip(starts, on_host, strict=True)) if end - start == 1]
-        )
+        groups = zip([0, *on_host[:-1]], on_host, range(experts), strict=True)
+        return cls(ends, [group for group in groups if 0 < group[1] - group[0] < Linear.FEW])
 
     def multiply(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Each group of the rows of x with its weights [K, N]."""
         y = grouped_mm(x, weights, offs=self.ends)
-        for row, expert in self.alone:
-            y[row] = torch.mm(x[row : row + 1].expand(2, -1), weights[expert])[0]
+        for start, end, expert in self.small:
+            y[start:end] = Linear(weights[expert])(x[start:end])
         return y
