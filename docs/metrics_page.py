@@ -16,7 +16,6 @@ from diffusion_gateway.pairs.drops import Drop
 from diffusion_gateway.reasons import Reason
 from diffusion_operator.adapters.prometheus.telemetry import Telemetry
 from diffusion_operator.shell.metrics import Metrics as OperatorMetrics
-from diffusion_operator.shell.rollout_metrics import RolloutMetrics
 from diffusion_worker.config import EngineConfig, EngineKind
 from diffusion_worker.triton.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
@@ -75,8 +74,6 @@ def of_registry(registry: CollectorRegistry) -> list[Row]:
         if isinstance(each, MetricWrapperBase):
             name = f"{each._name}_total" if each._type == "counter" else each._name
             rows.append(Row(name, each._type, tuple(each._labelnames), each._documentation))
-        elif isinstance(each, RolloutMetrics):
-            rows += [Row(one.name, one.type, tuple(one._labelnames), one.documentation) for one in each.describe()]
     return rows
 
 
@@ -96,7 +93,10 @@ def of_operator() -> list[Row]:
     """The families of the operator."""
     metrics = OperatorMetrics()
     Telemetry(metrics.registry)
-    return of_registry(metrics.registry)
+    rollouts = metrics.rollouts.describe()
+    return of_registry(metrics.registry) + [
+        Row(one.name, one.type, tuple(one._labelnames), one.documentation) for one in rollouts
+    ]
 
 
 def page() -> str:

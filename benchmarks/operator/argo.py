@@ -82,12 +82,12 @@ def controller(admin: Path, operator: Path) -> Iterator[Operator]:
     """The controller with a kubeconfig of its own. It needs nothing around it: there are no pods to be ready."""
     namespace = ["kubectl", f"--kubeconfig={admin}", "create", "namespace", "argo-rollouts"]
     subprocess.run(namespace, check=True, capture_output=True)
-    health = free_port()
+    health, metrics = free_port(), free_port()
     process = Pinned.start(
         "argo-rollouts",
         [
             *(str(_PROGRAM), f"--kubeconfig={operator}", "--leader-elect=false", "--loglevel=error"),
-            *(f"--healthzPort={health}", f"--metricsPort={free_port()}"),
+            *(f"--healthzPort={health}", f"--metricsPort={metrics}"),
         ],
         placement=OURS_ALONE,
         environment={"LD_PRELOAD": ""},
@@ -95,7 +95,7 @@ def controller(admin: Path, operator: Path) -> Iterator[Operator]:
     )
     try:
         process.wait_until(lambda: answers(health, "/healthz"), what="health", seconds=_START_SECONDS)
-        yield Operator(process.pid)
+        yield Operator(process.pid, metrics=metrics)
     finally:
         process.stop()
 

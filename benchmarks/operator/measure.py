@@ -14,7 +14,7 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.measure import percentile
 from benchmarks.operator.api import MERGE, Api, Change, Follower
 from benchmarks.operator.contestants import NAMESPACE, Contestant, Stage
-from benchmarks.operator.processes import Operator
+from benchmarks.operator.processes import Operator, answers
 from benchmarks.progress import say
 from cluster.controlplane import ControlPlane
 
@@ -25,6 +25,7 @@ _SETTLE_SECONDS = 900.0
 _QUIET_SECONDS = 5.0
 _REACTION_SECONDS = 30.0
 _BETWEEN_SECONDS = 1.0
+_SCRAPE_SECONDS = 15.0  # as the chart's PodMonitors
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -152,9 +153,13 @@ async def _reach(follower: Follower, stage: Stage, models: int, *, until: float)
 
 
 async def _idle(operator: Operator, audit_log: Path, *, seconds: float) -> tuple[int, float]:
-    """The operator's writes and the share of a core that it takes while nobody does anything."""
+    """The operator's writes and the share of a core that it takes while only Prometheus wants something of it."""
     before, writes = operator.cost(), _writes(audit_log)
-    await asyncio.sleep(seconds)
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        if not await asyncio.to_thread(answers, operator.metrics, "/metrics"):
+            raise BenchmarkError("there is no answer at /metrics")
+        await asyncio.sleep(min(left, _SCRAPE_SECONDS))
     after = operator.cost()
     return _writes(audit_log) - writes, (after.cpu_seconds - before.cpu_seconds) / seconds
 

@@ -32,9 +32,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Operator:
-    """A running operator."""
+    """A running operator. `metrics` is the port of loopback at which it has /metrics."""
 
     pid: int
+    metrics: int
 
     def cost(self) -> Cost:
         """From /proc."""
@@ -74,7 +75,7 @@ def our_operator(admin: Path, operator: Path) -> Iterator[Operator]:
         )
         processes.append(process)
         process.wait_until(lambda: answers(health, "/readyz"), what="readiness", seconds=_START_SECONDS)
-        yield Operator(process.pid)
+        yield Operator(process.pid, metrics=health)
     finally:
         for one in reversed(processes):
             one.stop()
@@ -84,6 +85,7 @@ def answers(port: int, path: str) -> bool:
     """Whether a page of loopback says that all is well."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2) as answer:
+            answer.read()
             return bool(answer.status == 200)
     except OSError:
         return False

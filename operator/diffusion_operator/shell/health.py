@@ -3,7 +3,7 @@
 from typing import Self
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from .loops import Loops
 from .metrics import Metrics
@@ -47,4 +47,4 @@ class HealthServer:
 
     async def _metrics_page(self, _: web.Request) -> web.Response:
         self._loops.overdue()
-        return web.Response(body=generate_latest(self._metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=self._metrics.page(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client import Counter as CounterMetric
 
 from diffusion_operator.api.models import Phase
@@ -41,10 +41,13 @@ class Metrics:
             registry=self.registry,
         )
         self.rollouts = RolloutMetrics()
-        self.registry.register(self.rollouts)
 
     def count_models(self, phases: Iterable[Phase | None]) -> None:
         """Set the number of resources in each phase."""
         counted = Counter(phases)
         for phase in Phase:
             self.models.labels(phase=phase.value).set(counted[phase])
+
+    def page(self) -> bytes:
+        """What Prometheus reads."""
+        return generate_latest(self.registry) + self.rollouts.page()

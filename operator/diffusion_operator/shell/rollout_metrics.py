@@ -1,13 +1,16 @@
 """What is told of each rollout, made up when somebody asks.
 
 A gauge of prometheus_client takes a kilobyte for each combination of its labels: for a thousand models that would be more
-than all else that the operator knows of them.
+than all else that the operator knows of them. Its writer takes a seventh of a second for their twelve thousand lines, at each
+scrape and on the event loop, so the lines of a rollout are kept until something of it changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
+from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -19,10 +22,11 @@ from diffusion_operator.core.gates import GateLimits, GateName
 _MODEL = ("model_namespace", "model")  # Prometheus would rename `namespace`
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Told:
     """Of one rollout. `verdicts` are empty while nothing is observed."""
 
+    model: tuple[str, str]
     phase: RolloutPhase
     percent: int
     diffusion_percent: int
@@ -30,11 +34,33 @@ class _Told:
     verdicts: tuple[tuple[str, Outcome], ...]
     first_token_limit: float | None
 
-    def held_seconds(self, now: datetime) -> float:
-        return max(0.0, (now - self.held_since).total_seconds()) if self.held_since else 0.0
+    def samples(self) -> tuple[GaugeMetricFamily, ...]:
+        """The families with its samples as they are now."""
+        phase, percent, diffusion, held, verdict, unreadable, limit = families = _families()
+        phase.add_metric((*self.model, self.phase), 1)
+        percent.add_metric(self.model, self.percent)
+        diffusion.add_metric(self.model, self.diffusion_percent)
+        held.add_metric(self.model, max(0.0, (clock.now() - self.held_since).total_seconds()) if self.held_since else 0)
+        for gate, outcome in self.verdicts:
+            verdict.add_metric((*self.model, gate, outcome), 1)
+        unreadable.add_metric(self.model, any(outcome is Outcome.ERROR for _, outcome in self.verdicts))
+        if self.first_token_limit is not None:
+            limit.add_metric(self.model, self.first_token_limit)
+        return families
+
+    def lines(self) -> tuple[bytes, ...]:
+        """The same, written: its lines in each family."""
+        return self._written if self.held_since is None else self._write()
+
+    @cached_property
+    def _written(self) -> tuple[bytes, ...]:
+        return self._write()
+
+    def _write(self) -> tuple[bytes, ...]:
+        return tuple(_write(family).removeprefix(head) for family, head in zip(self.samples(), _HEADS, strict=True))
 
 
-class RolloutMetrics(Collector):
+class RolloutMetrics:
     """Gauges of all rollouts."""
 
     def __init__(self) -> None:
@@ -44,7 +70,8 @@ class RolloutMetrics(Collector):
         """Set what is told of one rollout. `limits` are those in force, empty while there is nothing to roll out."""
         first_token = limits.get(GateName.TIME_TO_FIRST_TOKEN)
         is_observed = state.stable is not None or state.canary is not None
-        self._told[namespace, name] = _Told(
+        told = _Told(
+            model=(namespace, name),
             phase=state.phase,
             percent=state.canary_percent,
             diffusion_percent=state.diffusion_percent,
@@ -52,30 +79,21 @@ class RolloutMetrics(Collector):
             verdicts=tuple((gate.gate, gate.verdict) for gate in state.gates) if is_observed else (),
             first_token_limit=first_token.highest if first_token else None,
         )
+        if self._told.get(told.model) != told:
+            self._told[told.model] = told
 
     def forget(self, namespace: str, name: str) -> None:
         """A resource is gone, and so are its series."""
         self._told.pop((namespace, name), None)
 
-    def describe(self) -> Iterator[Metric]:
+    def describe(self) -> tuple[GaugeMetricFamily, ...]:
         """The families, without samples."""
-        yield from _families()
+        return _families()
 
-    def collect(self) -> Iterator[Metric]:
-        """The families as they are now."""
-        now = clock.now()
-        phase, percent, diffusion, held, verdict, unreadable, limit = families = _families()
-        for model, told in self._told.items():
-            phase.add_metric((*model, told.phase), 1)
-            percent.add_metric(model, told.percent)
-            diffusion.add_metric(model, told.diffusion_percent)
-            held.add_metric(model, told.held_seconds(now))
-            for gate, outcome in told.verdicts:
-                verdict.add_metric((*model, gate, outcome), 1)
-            unreadable.add_metric(model, any(outcome is Outcome.ERROR for _, outcome in told.verdicts))
-            if told.first_token_limit is not None:
-                limit.add_metric(model, told.first_token_limit)
-        yield from families
+    def page(self) -> bytes:
+        """All rollouts as they are now, in the text format of Prometheus."""
+        lines = [told.lines() for told in self._told.values()]
+        return b"".join(head + b"".join(each[place] for each in lines) for place, head in enumerate(_HEADS))
 
 
 def _families() -> tuple[GaugeMetricFamily, ...]:
@@ -103,3 +121,20 @@ def _families() -> tuple[GaugeMetricFamily, ...]:
     return tuple(
         GaugeMetricFamily(f"diffusion_operator_{name}", text, labels=(*_MODEL, *more)) for name, text, more in texts
     )
+
+
+class _Only(Collector):
+    """For the library's writer."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterable[Metric]:
+        return (self._family,)
+
+
+def _write(family: Metric) -> bytes:
+    return generate_latest(_Only(family))
+
+
+_HEADS = tuple(_write(family) for family in _families())

@@ -7,7 +7,7 @@ from diffusion_operator.adapters import clock
 from diffusion_operator.api.rollout import RolloutPhase, RolloutState
 from diffusion_operator.core.gates import GateLimit, GateName
 from diffusion_operator.shell.metrics import Metrics
-from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.rollout.builders import observed
 
@@ -16,7 +16,7 @@ OF = 'model="storyteller",model_namespace="stories"'
 
 
 def page(metrics: Metrics) -> str:
-    return generate_latest(metrics.registry).decode()
+    return metrics.page().decode()
 
 
 def test_a_rollout_is_told_by_its_phase_weight_and_verdicts() -> None:
@@ -46,3 +46,23 @@ def test_a_resource_that_is_gone_has_no_series() -> None:
     metrics.rollouts.show("stories", "storyteller", RolloutState(), limits={})
     metrics.rollouts.forget("stories", "storyteller")
     assert "storyteller" not in page(metrics)
+
+
+def test_all_that_is_told_of_a_thing_stands_together_and_what_did_not_change_is_told_again() -> None:
+    metrics = Metrics()
+    metrics.rollouts.show("stories", "steady", observed().looks(60).state, limits={})
+    metrics.rollouts.show("stories", "promoted", RolloutState(phase=RolloutPhase.OBSERVING), limits={})
+    before = page(metrics)
+    metrics.rollouts.show("stories", "steady", observed().looks(60).state, limits={})
+    metrics.rollouts.show("stories", "promoted", RolloutState(phase=RolloutPhase.PROMOTED), limits={})
+    after = page(metrics)
+    assert before.replace('model="promoted",model_namespace="stories",phase="Observing"', "changed") == after.replace(
+        'model="promoted",model_namespace="stories",phase="Promoted"', "changed"
+    )
+    families = list(text_string_to_metric_families(after))
+    assert len({family.name for family in families}) == len(families)
+    (phases,) = [family for family in families if family.name == "diffusion_operator_rollout_phase"]
+    assert {(one.labels["model"], one.labels["phase"]) for one in phases.samples} == {
+        ("steady", "Observing"),
+        ("promoted", "Promoted"),
+    }
