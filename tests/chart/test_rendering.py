@@ -175,6 +175,16 @@ def test_the_gateway_reads_its_api_keys_from_the_mounted_secret():
     assert {"name": "api-keys", "secret": {"secretName": "team-keys"}} in pod["spec"]["volumes"]
 
 
+def test_the_gateway_checks_servers_by_the_certificates_of_the_secret_that_is_named():
+    (pod,) = (pod for name, pod in render({"gateway.caSecret.name": "servers-ca"}).pod_specs() if "gateway" in name)
+    (container,) = pod["containers"]
+    (file,) = (entry["value"] for entry in container["env"] if entry["name"] == "SSL_CERT_FILE")
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["mountPath"] == file.rpartition("/")[0])
+    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == mount["name"])
+    assert file.endswith("/ca.crt")
+    assert volume["secret"] == {"secretName": "servers-ca"}
+
+
 @pytest.mark.parametrize(
     ("release", "values", "name"),
     [
