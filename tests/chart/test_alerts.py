@@ -69,13 +69,31 @@ def phase(name: str) -> dict[str, str]:
     return {f'diffusion_operator_rollout_phase{{{OF},phase="{name}"}}': "1x200"}
 
 
+def answered(well: int, badly: int, *, code: str = "503") -> dict[str, str]:
+    """Requests a minute; one that the model's name is not known of is no model's fault."""
+    return {
+        f'diffusion_gateway_requests_total{{{OF},arm="fallback",code="200"}}': f"0+{well}x200",
+        f'diffusion_gateway_requests_total{{{OF},arm="",code="{code}"}}': f"0+{badly}x200",
+        'diffusion_gateway_requests_total{model_namespace="",model="",arm="",code="500"}': "0+100x200",
+    }
+
+
 HELD = f"diffusion_operator_rollout_held_seconds{{{OF}}}"
 UNREADABLE = f"diffusion_operator_metrics_unreadable{{{OF}}}"
 BREAKER = f'diffusion_gateway_breaker_open{{{OF},revision="r",kind="diffusion"}}'
 AR_PODS = f'diffusion_gateway_ready_pods{{{OF},kind="ar"}}'
 MEMORY = 'dlm_out_of_memory_total{model="teller",revision="r",kind="diffusion"}'
 
+GATEWAY = "diffusion_gateway_connections"
+
 CASES = {
+    "one request in ten fails": Case("DiffusionRequestsFailing", answered(90, 10), 15),
+    "one stream in ten breaks off": Case("DiffusionRequestsFailing", answered(90, 10, code="502"), 15),
+    "every request fails": Case("DiffusionRequestsFailing", answered(0, 100), 15),
+    "one request in a hundred fails": Case("DiffusionRequestsFailing", answered(99, 1), 15, firing=0),
+    "one request in ten is too many": Case("DiffusionRequestsFailing", answered(90, 10, code="429"), 15, firing=0),
+    "no gateway is scraped": Case("DiffusionGatewayDown", OPERATOR_IS_UP, 10, labels={}),
+    "a gateway is idle": Case("DiffusionGatewayDown", {GATEWAY: "0x200"}, 10, firing=0),
     "6 % of the first texts are late": Case("DiffusionFirstTokenSlow", first_tokens(6), 25),
     "4 % of the first texts are late": Case("DiffusionFirstTokenSlow", first_tokens(4), 25, firing=0),
     "first texts are late for a moment": Case("DiffusionFirstTokenSlow", first_tokens(6), 5, firing=0),
