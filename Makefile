@@ -17,7 +17,8 @@ LOCK := uv pip compile pyproject.toml --python-version 3.11 --no-emit-index-url 
 export OMP_NUM_THREADS ?= 1
 
 # Machines are shared: what fails is run once more, alone. What is wrong fails twice, and what failed once is printed.
-tests = { $(PYTEST) $(1) || { echo "once more, what failed:"; $(PYTEST) --last-failed --last-failed-no-failures none $(1); }; }
+# $(2): options of the first time.
+tests = { $(PYTEST) $(1) $(2) || { echo "once more, what failed:"; $(PYTEST) --last-failed --last-failed-no-failures none $(1); }; }
 
 .NOTPARALLEL: # the tests share one machine and one cluster
 .PHONY: help setup check format generate lock test test-unit test-api test-e2e test-long bench bench-peers bench-gateway bench-operator demo cluster clean-cluster images clean-cache
@@ -65,7 +66,7 @@ lock: setup ## requirements/*.txt from pyproject.toml
 test: check test-unit test-api test-e2e ## everything that CI runs; ends the cluster that it started
 
 test-unit: setup ## pure code, engine against transformers, gateway and Triton as local processes
-	@$(call tests,tests/unit tests/property tests/sim tests/engine tests/gateway tests/triton)
+	@$(call tests,tests/unit tests/property tests/sim tests/engine tests/gateway tests/triton,-n 2 --dist loadfile --no-loadscope-reorder)
 
 test-api: setup ## against a real kube-apiserver, etcd and Prometheus: CRD, operator, gates' data, Helm chart
 	@$(call tests,tests/api tests/prometheus tests/chart)

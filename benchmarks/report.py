@@ -3,6 +3,7 @@
 A table stands in a page between `<!-- table: NAME -->` and `<!-- end -->`; what is between them is written here and nowhere else.
 """
 
+import argparse
 import re
 import sys
 from collections.abc import Callable
@@ -55,7 +56,10 @@ def fill(page: str, folder: Path) -> str:
 
 
 def main() -> int:
-    """Rewrite the pages."""
+    """Run from the command line."""
+    argparse.ArgumentParser(
+        description="Write the tables of docs/benchmarks.md and of other pages anew, from benchmarks/results/."
+    ).parse_args()
     for page in PAGES:
         page.write_text(fill(page.read_text(encoding="utf-8"), results.FOLDER), encoding="utf-8")
         sys.stdout.write(f"{page.relative_to(REPOSITORY)} has the tables of {results.FOLDER.relative_to(REPOSITORY)}\n")

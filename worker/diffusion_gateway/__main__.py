@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import uvloop
 
@@ -15,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="diffusion-gateway",
         description="OpenAI-compatible gateway to the DiffusionModels of a Kubernetes cluster.",
     )
+    parser.add_argument("--version", action="version", version=version("diffusion-operator"))
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser(
         "run",

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from types import ModuleType
 
 from . import explain_command, logs, plan_command, prometheus_flags, simulate_command
@@ -38,6 +39,7 @@ def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.add_argument("--version", action="version", version=version("diffusion-operator"))
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, text: str, module: ModuleType) -> argparse.ArgumentParser:

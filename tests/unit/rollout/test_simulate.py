@@ -67,6 +67,7 @@ def test_one_run_tells_its_story(manifest: Path, capsys: pytest.CaptureFixture[s
     told = simulate(manifest, capsys)
     assert "RolloutStarted" in told
     assert "goes from 30% to 65%" in told
+    assert "100%  Promoted" in told
     assert "Promoted after" in told
 
 

@@ -37,7 +37,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """Something that happened `days` after the start, and the canary's weight after it."""
+    """Something that happened `days` after the start, and the revision's weight after it."""
 
     days: float
     percent: int
@@ -75,8 +75,9 @@ def play(policy: Policy, truth: Truth, *, look_seconds: float, most_days: float,
         readings = {window.revision: traffic.read(window) for window in asked}
         decision = step(intent, state, replace(seen, readings=readings), now=now, pace=pace)
         percent = decision.status.canary_percent
+        weight = _weight(decision.status)
         timeline += [
-            TimelineEntry((now - _START).total_seconds() / _DAY, percent, event.reason, event.message)
+            TimelineEntry((now - _START).total_seconds() / _DAY, weight, event.reason, event.message)
             for event in decision.events
         ]
         if percent != state.canary_percent:
@@ -92,12 +93,17 @@ def _is_over(state: RolloutState) -> bool:
     return state.phase in {RolloutPhase.PROMOTED, RolloutPhase.ROLLED_BACK}
 
 
+def _weight(state: RolloutState) -> int:
+    """Of the revision, which is no canary any more once it is promoted."""
+    return 100 if state.phase is RolloutPhase.PROMOTED else state.canary_percent
+
+
 def _played(state: RolloutState, timeline: tuple[TimelineEntry, ...], *, days: float) -> Played:
     if _is_over(state):
         days = timeline[-1].days
     if state.phase is RolloutPhase.PROMOTED:
-        return Played(Result.PROMOTED, days, 100, "", timeline)
+        return Played(Result.PROMOTED, days, _weight(state), "", timeline)
     if state.phase is RolloutPhase.ROLLED_BACK and state.failure:
         before = [change.percent for change in state.history[:-1]]
         return Played(Result.ROLLED_BACK, days, before[-1], state.failure.reason, timeline)
-    return Played(Result.HELD, days, state.canary_percent, "", timeline)
+    return Played(Result.HELD, days, _weight(state), "", timeline)
