@@ -125,6 +125,39 @@ def test_nothing_goes_to_an_arm_that_is_dead() -> None:
     assert rollout.weights() == {}, "what was due stays due"
 
 
+def test_an_abort_that_waits_is_done_when_the_revision_that_should_take_over_falls_first() -> None:
+    rollout = promoted()
+    rollout.revision = "next"
+    rollout.looks(2 * LOOK)
+    rollout.ready["new"] = 0
+    rollout.ask("abort:1")
+    rollout.look()
+    assert rollout.state.phase is RolloutPhase.ROLLBACK_BLOCKED
+    rollout.crashes = {"new": Crashes(2)}
+    rollout.look()
+    assert rollout.weights() == {"next": 40}, "the stable revision lost its requests to AR"
+    rollout.look()
+    assert rollout.weights() == {}
+    assert rollout.state.failure is not None
+    assert (rollout.state.failure.revision, rollout.state.failure.reason) == ("next", "Aborted")
+
+
+def test_a_rollback_of_the_stable_revision_that_waits_outlives_a_canary_that_is_withdrawn() -> None:
+    rollout = promoted()
+    rollout.revision = "next"
+    rollout.looks(2 * LOOK)
+    rollout.ready["ar"] = 0
+    rollout.crashes = {"new": Crashes(2)}
+    rollout.look()
+    rollout.crashes, rollout.revision = {}, "old"
+    rollout.look()
+    assert rollout.weights() == {"new": 100}
+    assert rollout.state.phase is RolloutPhase.ROLLBACK_BLOCKED
+    rollout.ready["ar"] = 1
+    rollout.look()
+    assert rollout.weights() == {}, "what was due stays due"
+
+
 def test_a_canary_that_spec_no_longer_asks_for_waits_for_whoever_takes_over() -> None:
     rollout = observed()
     rollout.ready["ar"] = 0

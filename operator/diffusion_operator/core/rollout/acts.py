@@ -30,10 +30,11 @@ class RolloutEvent:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a pass did: at most one of these in a pass."""
+    """What a pass did: at most one of these in a pass. `moves` is false for one that leaves all weights where they are."""
 
     state: RolloutState
     events: tuple[RolloutEvent, ...]
+    moves: bool = True
 
 
 def start(state: RolloutState, intent: Intent, *, now: datetime) -> Act:
@@ -95,7 +96,7 @@ def roll_back(state: RolloutState, failure: Failure, *, now: datetime) -> Act:
         update=update
         | {
             "failure": state.failure if is_stable and state.failure else failure,
-            "due": None,
+            "due": _due_of_others(state, failure.revision),
             "held_since": None,
             "is_overdue": False,
             "history": _history(state, failure.revision, 0, failure.reason, now=now),
@@ -114,7 +115,7 @@ def withdraw(state: RolloutState, canary: Watched, *, now: datetime) -> Act:
         update={
             "canary": None,
             "canary_percent": 0,
-            "due": None,
+            "due": _due_of_others(state, canary.revision),
             "held_since": None,
             "is_overdue": False,
             "gates": [],
@@ -156,6 +157,11 @@ def add_earlier(watched: Watched, *, pairs: PairSums, repetition: EventCounts) -
             ),
         }
     )
+
+
+def _due_of_others(state: RolloutState, gone: str) -> Failure | None:
+    """The rollback that still waits when a revision has gone: its own is done, that of the other one is not."""
+    return state.due if state.due and state.due.revision != gone else None
 
 
 def _next_step(watched: Watched) -> Watched:

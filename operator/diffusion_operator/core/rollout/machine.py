@@ -55,7 +55,7 @@ def step(
     if intent.command and not asked.is_done_by(act):
         events.append(steering.overtaken(intent.command))
     # A rollback that must wait moves no weight: what the look saw is still so.
-    moved = act is not None and act.state.due is None
+    moved = act is not None and act.moves
     told = telling.tell(replace(situation, state=act.state) if act else situation, before=before, moved=moved)
     state = told.state
     looks = [one for one in (situation.stable, situation.canary) if one]

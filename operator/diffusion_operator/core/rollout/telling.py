@@ -62,7 +62,7 @@ def block(state: RolloutState, due: Failure) -> Act:
         f"{due.revision} should lose its requests, but what would take them over has no ready pod: {due.message}",
         is_warning=True,
     )
-    return Act(state.model_copy(update={"due": due}), (event,))
+    return Act(state.model_copy(update={"due": due}), (event,), moves=False)
 
 
 def differs(before: RolloutState, after: RolloutState, *, now: datetime, pace: Pace) -> bool:
