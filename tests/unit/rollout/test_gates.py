@@ -100,6 +100,16 @@ TABLE = {
         with_speed(latency=lengths(0.5, ar_count=0)),
         Outcome.INCONCLUSIVE,
     ),
+    "two slow answers of AR prove nothing of a length, however many it gave of others": (
+        GateName.LATENCY_RATIO,
+        with_speed(
+            latency=(
+                LengthBucket(Moments(100, 20, 5), Moments(5000, 5000, 6000)),
+                LengthBucket(Moments(5000, 25_000, 130_000), Moments(2, 18, 162)),
+            )
+        ),
+        Outcome.INCONCLUSIVE,
+    ),
     "errors fail": (GateName.ERROR_RATE, with_speed(errors=proportion(0.03)), Outcome.FAIL),
     "a burst of errors fails before the step notices": (
         GateName.ERROR_RATE,

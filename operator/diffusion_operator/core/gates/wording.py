@@ -65,7 +65,7 @@ def _value(gate: GateName, estimate: Estimate, limit: GateLimit) -> str:
     value = estimate.value or 0.0
     match gate:
         case GateName.PERPLEXITY_RATIO | GateName.LATENCY_RATIO:
-            return f"ratio {value:.3f}"
+            return f"ratio {_ratio(value)}"
         case GateName.TIME_TO_FIRST_TOKEN:
             return f"p95 about {_seconds(estimate.shown or 0.0)}, {value:.2%} longer than {_seconds(limit.highest)}"
         case _:
@@ -75,7 +75,7 @@ def _value(gate: GateName, estimate: Estimate, limit: GateLimit) -> str:
 def _bound(gate: GateName, bound: float) -> str:
     match gate:
         case GateName.PERPLEXITY_RATIO | GateName.LATENCY_RATIO:
-            return f"{bound:.3f}" if isfinite(bound) else "anything"
+            return _ratio(bound) if isfinite(bound) else "anything"
         case _:
             return f"{max(0.0, bound):.2%}"
 
@@ -88,6 +88,10 @@ def _allowed(gate: GateName, limit: GateLimit) -> str:
             return f"5% longer than {_seconds(limit.highest)}"
         case _:
             return f"{limit.highest:.2%}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3f}" if value < 1e4 else f"{value:.3g}"
 
 
 def _seconds(value: float) -> str:

@@ -1,13 +1,16 @@
 """From a measurement to a value between two always-valid bounds."""
 
 from dataclasses import dataclass
-from math import inf, log, sqrt
+from math import inf, log
 
 from .measurements import Buckets, LengthBucket, Moments, Proportion
 from .sequences import mean_radius, proportion_interval, to_ratio
 
 # Intervals for means rest on the central limit theorem: with fewer samples than this they say nothing.
 FEWEST_FOR_A_MEAN = 30
+
+# Nothing is answered in less time: means below are of no answers.
+_SHORTEST_SECONDS = 1e-9
 
 # A quantile is judged as the share of values above the limit: p95 <= limit says that at most 5 % are above it.
 QUANTILE = 0.95
@@ -80,24 +83,27 @@ def latency_ratio(buckets: tuple[LengthBucket, ...], *, confidence: Confidence, 
     """Mean latency, diffusion over AR, standardised to the lengths of diffusion's answers.
 
     Longer answers take longer: arms that answer different lengths cannot be compared by their means. Each bucket's means
-    are weighted by diffusion's share of answers in it, on both sides; buckets that one arm never answered in are left out.
+    are weighted by diffusion's share of answers in it, on both sides; buckets that one arm hardly ever answered in are left
+    out: AR gets the short answers by rule, and the spread of two long ones, which would weigh most, is known to nobody.
     The variance is by the delta method on the logarithm.
     """
-    shared = [bucket for bucket in buckets if bucket.diffusion.count > 1 and bucket.ar.count > 1]
+    shared = [bucket for bucket in buckets if min(bucket.diffusion.count, bucket.ar.count) >= FEWEST_FOR_A_MEAN]
+    if not shared:
+        return Estimate(0.0)
     answers = sum(bucket.diffusion.count for bucket in shared)
-    samples = min(answers, sum(bucket.ar.count for bucket in shared))
-    if samples < FEWEST_FOR_A_MEAN:
-        return Estimate(samples)
     weights = [bucket.diffusion.count / answers for bucket in shared]
+    # AR's answers of diffusion's lengths that would tell equally much.
+    ar_answers = 1 / sum(w * w / b.ar.count for w, b in zip(weights, shared, strict=True))
+    samples = min(answers, ar_answers)
     weighted = list(zip(weights, shared, strict=True))
     diffusion = sum(w * b.diffusion.mean for w, b in weighted)
     ar = sum(w * b.ar.mean for w, b in weighted)
-    if diffusion <= 0 or ar <= 0:
+    if min(diffusion, ar) < _SHORTEST_SECONDS:
         return Estimate(samples)
     variance = sum(w * w * b.diffusion.variance / b.diffusion.count for w, b in weighted) / diffusion**2
     variance += sum(w * w * b.ar.variance / b.ar.count for w, b in weighted) / ar**2
     # As many pairs as would tell equally much.
-    count = 1 / (1 / answers + sum(w * w / b.ar.count for w, b in weighted))
+    count = 1 / (1 / answers + 1 / ar_answers)
     estimate = _ratio(
         log(diffusion / ar), variance=variance * count, count=count, confidence=confidence, tuned_for=min_samples / 2
     )
@@ -119,5 +125,6 @@ def needed_factor(estimate: Estimate, *, to_bound: float) -> float | None:
     """How many times the samples so far until the upper bound is about at `to_bound`; None when that is not in sight."""
     if estimate.value is None or estimate.upper == inf or estimate.value >= to_bound:
         return None
-    factor = ((estimate.upper - estimate.value) / (to_bound - estimate.value)) ** 2
-    return max(1.0, factor) if sqrt(factor) < inf else None
+    times = (estimate.upper - estimate.value) / (to_bound - estimate.value)
+    factor = times * times
+    return max(1.0, factor) if factor < inf else None

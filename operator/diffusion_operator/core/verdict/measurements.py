@@ -6,6 +6,9 @@ from typing import Self
 
 # Sums come out of subtractions of counters: what they contradict by rounding is no fault.
 _ROUNDING = 1e-6
+# Beyond these nothing was counted, and floats no longer hold what intervals are computed from.
+_MOST_COUNTED = 1e14
+_LARGEST_SUM = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,10 @@ class Moments:
             return f"a sum is not a finite number (count {self.count}, sum {self.total}, squares {self.total_squares})"
         if self.count < 0 or self.total_squares < 0:
             return f"a count below 0 (count {self.count}, squares {self.total_squares})"
+        if self.count > _MOST_COUNTED or max(abs(self.total), self.total_squares) > _LARGEST_SUM:
+            return (
+                f"sums that nobody counted (count {self.count:g}, sum {self.total:g}, squares {self.total_squares:g})"
+            )
         if self.total * self.total > self.count * self.total_squares * (1 + _ROUNDING) + _ROUNDING:
             return f"no {self.count:g} values have the sum {self.total:g} and the sum of squares {self.total_squares:g}"
         return None
@@ -66,6 +73,8 @@ class Proportion:
             return f"a count is not a finite number ({self.events} of {self.count})"
         if not -_ROUNDING <= self.events <= self.count * (1 + _ROUNDING) + _ROUNDING:
             return f"{self.events:g} of {self.count:g} is no share"
+        if self.count > _MOST_COUNTED:
+            return f"{self.count:g} is more than anybody counted"
         return None
 
 
@@ -111,6 +120,8 @@ class Buckets:
             return f"not a histogram: bounds {self.bounds}, counts {self.counts}"
         if not all(isfinite(n) and n >= 0 for n in self.counts):
             return f"a bucket's count is not a number from 0 on: {self.counts}"
+        if max(self.counts) > _MOST_COUNTED:
+            return f"a bucket's count is more than anybody counted: {self.counts}"
         if list(self.bounds) != sorted(set(self.bounds)):
             return f"a histogram's bounds do not rise: {self.bounds}"
         falls = any(

@@ -12,6 +12,7 @@ from math import exp, lgamma, log, log1p, pi, sqrt
 _LOG_PRIOR = log(pi)
 _STEPS = 50
 _CLOSE = 1e-12
+_LARGEST_LOGARITHM = 700.0
 
 
 def mean_radius(*, count: float, variance: float, alpha: float, tuned_for: float) -> float:
@@ -72,5 +73,5 @@ def spent(alpha: float, *, index: int) -> float:
 
 
 def to_ratio(logarithm: float) -> float:
-    """exp, but infinite instead of an error for what no float holds."""
-    return exp(logarithm) if logarithm < 700 else float("inf")
+    """exp, but the largest ratio that there is (1e304) for what no float holds: a status has no infinity."""
+    return exp(min(logarithm, _LARGEST_LOGARITHM))
