@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import gc
+import io
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from .settings import OperatorSettings
 # Python's 700 look for garbage a thousand times while a thousand resources are made, among objects that live on.
 _NEW_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 _INTERRUPTED = 130  # as a shell says it of SIGINT
+_READER_GONE = 141  # and of SIGPIPE
 _DESCRIPTION = """\
 Kubernetes operator for DiffusionModel resources: makes worker pods of them, and tells gateways which pods get which
 share of the requests.
@@ -142,9 +144,27 @@ def _answer(command: str, code: int, text: str) -> int:
     """Print what a command found: 2 is wrong input, and goes to standard error."""
     if code == plan_command.BAD_INPUT:
         sys.stderr.write(f"diffusion-operator {command}: {text}")
-    else:
+        return code
+    if sys.stdout is None:  # closed by whoever started us
+        return code
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that does not know a sign must not hide the rest
+    try:
         sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+        return _READER_GONE
+    except OSError as error:
+        _drop_output()
+        why = f"the answer cannot be written: {error.strerror}: send it where there is room\n"
+        return _answer(command, plan_command.BAD_INPUT, why)
     return code
+
+
+def _drop_output() -> None:
+    """What is still in the buffer would fail once more when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 async def _until_sigterm(settings: OperatorSettings) -> int:

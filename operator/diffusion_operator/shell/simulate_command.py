@@ -3,7 +3,7 @@
 import argparse
 import json
 from dataclasses import asdict, replace
-from math import ceil, isfinite
+from math import ceil, inf, isfinite
 from pathlib import Path
 
 from diffusion_operator.core.gates import GateName
@@ -26,6 +26,7 @@ DONE, BAD_INPUT = 0, 2
 # A cluster looks every half minute. Looks cost time here; these are enough to see each step from inside.
 _LOOKS_PER_STEP = 24
 _DAY = 86_400.0
+_MOST_DAYS_TOLD = 3650.0
 
 DESCRIPTION = """\
 Plays the rollout of a manifest on a model of traffic, in simulated time: the state machine and the statistics are those
@@ -46,7 +47,14 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
     add = parser.add_argument
-    add("-f", "--file", required=True, type=Path, metavar="FILE", help="manifest with a DiffusionModel")
+    add(
+        "-f",
+        "--file",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="manifest with a DiffusionModel; - is standard input",
+    )
     add("--name", help="which DiffusionModel, when the file holds several")
     add("--scenario", choices=[scenario.value for scenario in Scenario], default="healthy", help="default healthy")
     add(
@@ -85,14 +93,19 @@ def run(options: argparse.Namespace) -> tuple[int, str]:
     scenario = Scenario(options.scenario)
     real = _truth(options, rules, scenario, scored_share(spec))
     look_seconds = max(1.0, rules.step_seconds / _LOOKS_PER_STEP)
-    days = options.days or 3 * len(rules.ladder) * rules.step_seconds / _DAY
+    # A step takes a few looks, however short it is.
+    days = options.days or 3 * len(rules.ladder) * max(rules.step_seconds, 4 * look_seconds) / _DAY
     try:
         played = [
             play(rules, real, look_seconds=look_seconds, most_days=days, seed=f"{options.seed}/{number}")
             for number in range(options.runs)
         ]
     except OverflowError:
-        return BAD_INPUT, f"{options.file}: a duration in it, or --days, goes beyond the year 9999: shorten it\n"
+        return (
+            BAD_INPUT,
+            f"{options.file}: a duration in it, or --days, goes beyond the year 9999, or a minSamples beyond any count: "
+            "write less\n",
+        )
     summary = summarise(played)
     notes = _notes(rules, real)
     if options.output == "json":
@@ -123,7 +136,7 @@ def _few_pairs(rules: Policy, real: Truth) -> list[str]:
     pairs = at_most * real.scored_share
     if gate is None or pairs >= gate.min_samples:
         return []
-    days = rules.step_seconds / _DAY * gate.min_samples / pairs
+    days = rules.step_seconds / _DAY * gate.min_samples / pairs if pairs else inf
     remedy = (
         f"raise scoring.samplePercent to {ceil(100 * gate.min_samples / at_most)}"
         if at_most >= gate.min_samples
@@ -131,8 +144,14 @@ def _few_pairs(rules: Policy, real: Truth) -> list[str]:
     )
     return [
         f"the first step gives {pairs:,.0f} pairs in {_duration(rules.step_seconds)}, and perplexityRatio needs "
-        f"{gate.min_samples:,} before it says anything, which takes {days:.1f} days: {remedy}"
+        f"{gate.min_samples:,} before it says anything, which takes {_days(days)}: {remedy}"
     ]
+
+
+def _days(days: float) -> str:
+    if days > _MOST_DAYS_TOLD:
+        return "more than ten years"
+    return f"{days:.1f} days" if days >= 0.1 else _duration(round(days * _DAY))
 
 
 def _truth(options: argparse.Namespace, rules: Policy, scenario: Scenario, scored: float) -> Truth:
@@ -210,8 +229,8 @@ def _duration(seconds: float) -> str:
 
 def _positive(text: str) -> float:
     value = _number(text)
-    if not 0 < value <= 1e12:
-        raise argparse.ArgumentTypeError(f"{text} is out of bounds: write a number above 0 and up to 1e12")
+    if not 1e-9 <= value <= 1e12:
+        raise argparse.ArgumentTypeError(f"{text} is out of bounds: write a number from 1e-9 to 1e12")
     return value
 
 
@@ -223,7 +242,7 @@ def _share(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 1_000_000:
+    if not text.isdecimal() or len(text) > 9 or not 0 < int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 to 1000000")
     return int(text)
 

@@ -44,3 +44,8 @@ def test_of_nothing_there_is_nothing() -> None:
         5,
     )
     assert moments(random, 0, mean=1, deviation=1).count == 0
+
+
+@pytest.mark.parametrize("p", [5e-324, 1e-300, 1e-17])
+def test_what_is_all_but_impossible_does_not_happen(p: float) -> None:
+    assert binomial(Random(5), 10_000, p) == 0

@@ -1,7 +1,10 @@
 """`diffusion-operator simulate`."""
 
+import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,10 +97,70 @@ def test_a_time_that_no_calendar_has_is_refused(manifest: Path, capsys: pytest.C
     assert "--days, goes beyond the year 9999" in capsys.readouterr().err
 
 
+def test_a_manifest_comes_by_standard_input_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = "".join(f"  {line}\n" for line in MANIFEST.splitlines())
+    as_kubectl_lists_it = f"apiVersion: v1\nkind: List\nitems:\n-{items[1:]}"
+    for text in (MANIFEST, as_kubectl_lists_it):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert simulate(Path("-"), capsys, "--days", "1").startswith("storyteller: healthy")
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["simulate", "-f", "-"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "says"),
+    [("| true", 141, ""), ("> /dev/full", 2, "cannot be written: No space left"), (">&-", 0, "")],
+)
+def test_an_answer_that_nobody_takes_is_no_traceback(output: str, code: int, says: str, manifest: Path) -> None:
+    command = f'"{sys.executable}" -m diffusion_operator simulate -f "{manifest}" --days 1 {output}'
+    ended = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    assert says in ended.stderr
+    assert len(ended.stderr.splitlines()) <= 1
+
+
+def test_a_name_that_is_no_text_is_shown_as_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dm.yaml"
+    path.write_text(MANIFEST.replace("name: storyteller", 'name: "\\ud800\\e"'))
+    assert simulate(path, capsys, "--days", "1").startswith(r"'\ud800\x1b': healthy")
+
+
+@pytest.mark.parametrize("duration", ["1ms", "1s"])
+def test_steps_shorter_than_a_look_end_too(duration: str, manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest.write_text(MANIFEST.replace("stepPercent: 35", f"stepPercent: 35, stepDuration: {duration}"))
+    found = json.loads(simulate(manifest, capsys, "--requests-per-day", "1e9", "--output", "json"))
+    assert found["promoted"] == 1
+
+
+EXTREMES = (
+    "--pair-deviation=1e12",
+    "--latency-ratio=1e-9",
+    "--repetition=5e-324",
+    "--error-rate=1e-300",
+    "--first-token-p95=1e12",
+    "--requests-per-day=1e-9",
+)
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+def test_any_effect_within_bounds_has_an_end_in_json_without_infinities(
+    extreme: str, manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(simulate(manifest, capsys, extreme, "--output", "json"), parse_constant=pytest.fail)
+    assert found["promoted"] + found["rolled_back"] + found["held"] == 1
+
+
 BAD = {
     "no file": (None, "cannot be read"),
     "no YAML": ("a: [", "is not YAML"),
     "brackets without end": ("[" * 20_000, "is not YAML"),
+    "a fault in several lines": ("a: 1\n\t- b", "cannot start any token: look at line 2, column 1\n"),
+    "a date that is none": (MANIFEST.replace("{name", "{labels: {on: 2026-02-30}, name"), "write it in quotes"),
+    "a number that is none": (MANIFEST + "  replicas: !!int many\n", "write it in quotes"),
+    "bytes that are no text": (b"\xff\xfe", "save it so"),
     "something else": ("kind: Pod", "there is none"),
     "two of them": (
         MANIFEST + "---\n" + MANIFEST.replace("name: storyteller", "name: other"),
@@ -136,11 +199,11 @@ BAD = {
 
 @pytest.mark.parametrize(("text", "says"), BAD.values(), ids=BAD.keys())
 def test_a_bad_file_is_told_what_is_bad(
-    text: str | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str | bytes | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "dm.yaml"
     if text is not None:
-        path.write_text(text)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
     assert main(["simulate", "-f", str(path)]) == 2
     said = capsys.readouterr().err
     assert says in said
@@ -153,7 +216,8 @@ def test_a_bad_file_is_told_what_is_bad(
         (["--repetition", "15"], "from 0 to 1"),
         (["--runs", "0"], "whole number"),
         (["--perplexity-ratio", "nan"], "no"),
-        (["--requests-per-day", "1e13"], "above 0 and up to 1e12"),
+        (["--requests-per-day", "1e13"], "from 1e-9 to 1e12"),
+        (["--requests-per-day", "5e-324"], "from 1e-9 to 1e12"),
     ],
 )
 def test_a_bad_number_is_refused(

@@ -1,6 +1,6 @@
 """Sums of many draws at once, so that a look costs the same whatever the traffic."""
 
-from math import exp, log, sqrt
+from math import exp, log, log1p, sqrt
 from random import Random
 
 from diffusion_operator.core.verdict import Moments
@@ -32,11 +32,12 @@ def binomial(random: Random, trials: int, probability: float) -> int:
         drawn = round(random.gauss(mean, sqrt(mean * (1 - probability))))
         return min(trials, max(0, drawn))
     # From event to event: the gaps are geometric.
-    events, at, scale = 0, 0, log(1 - probability)
+    events, at, scale = 0, 0, log1p(-probability)
     while True:
-        at += int(log(1 - random.random()) / scale) + 1
-        if at > trials:
+        gap = log(1 - random.random()) / scale  # infinite where an event is all but impossible
+        if gap >= trials - at:
             return events
+        at += int(gap) + 1
         events += 1
 
 
