@@ -190,3 +190,17 @@ async def test_nobody_is_suspicious_while_prometheus_is_away():
         async with PrometheusMetrics(at(impostor.url), registry=CollectorRegistry()) as metrics:
             assert await metrics.suspicious(now=NOW) == frozenset()
     assert len(impostor.asked) == 1
+
+
+async def test_one_odd_series_does_not_hide_who_else_is_suspicious():
+    odd, right = {"model": "storyteller"}, {"model_namespace": "stories", "model": "storyteller"}
+    rows = [{"metric": metric, "value": [0, "1"]} for metric in (odd, {}, right)]
+
+    def answer(_: Asked) -> Said:
+        return Said.of({"status": "success", "data": {"resultType": "vector", "result": rows}})
+
+    with Impostor(answer) as impostor:
+        async with PrometheusMetrics(at(impostor.url), registry=CollectorRegistry()) as metrics:
+            assert await metrics.suspicious(now=NOW) == {ModelKey("stories", "storyteller")}
+            rows[:] = ["nonsense"]
+            assert await metrics.suspicious(now=NOW) == frozenset()

@@ -64,10 +64,13 @@ class PrometheusMetrics:
             only, without = self._settings.namespaces_of(url)
             try:
                 rows = await self._client.query(url, queries.suspicious_query(only=only, without=without), at=now)
+                found |= samples.models(rows)
             except NoAnswerError as error:
                 self._count(error)
-            else:
-                found |= {ModelKey(row["metric"]["model_namespace"], row["metric"]["model"]) for row in rows}
+            except (KeyError, TypeError, AttributeError):
+                # JSON of a shape that no Prometheus has. The other addresses are asked nevertheless.
+                self._log.exception("an answer could not be read", url=url)
+                self._telemetry.failures.labels(reason=Reason.MISTAKE.value).inc()
         return frozenset(found)
 
     async def _reading(self, url: str, subject: Subject, window: Window, *, is_scored: bool, now: datetime) -> Reading:

@@ -13,6 +13,8 @@ from itertools import pairwise, product
 from math import isfinite
 from typing import Any, NamedTuple
 
+from diffusion_operator.adapters.metrics import ModelKey
+
 from .failures import NoAnswerError, Reason
 from .families import Family
 from .queries import KEPT_LABELS, POD_LABELS, Asked, Function, Span
@@ -189,3 +191,9 @@ def present(result: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Family, str]]
     for element in result:
         if float(element["value"][1]) > 0:
             yield _FAMILIES[element["metric"]["family"]], element["metric"]["of"]
+
+
+def models(result: Sequence[Mapping[str, Any]]) -> frozenset[ModelKey]:
+    """Models that a vector speaks of. Series without their labels are of something else that has our metric's name."""
+    found = ((element["metric"].get("model_namespace"), element["metric"].get("model")) for element in result)
+    return frozenset(ModelKey(namespace, name) for namespace, name in found if namespace and name)
