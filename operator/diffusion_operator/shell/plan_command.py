@@ -15,7 +15,7 @@ from diffusion_operator.core.sizing import Arm, Asked, Budget, Device, Dtype, Pl
 from .plan_table import as_json, as_table
 
 FITS, DOES_NOT_FIT, BAD_INPUT = 0, 1, 2
-_LEAST_BYTES = 2**20
+_LEAST_BYTES, _MOST_BYTES = 2**20, 2**60
 
 DESCRIPTION = """\
 Plans rows (requests in flight) and tokens of a model for a GPU, before anything is downloaded or started.
@@ -153,6 +153,8 @@ def _bytes(text: str) -> int:
     if found < _LEAST_BYTES:
         # A bare number is bytes, as everywhere in Kubernetes, and hardly ever meant so.
         raise argparse.ArgumentTypeError(f"{text} is {found} bytes: write the memory with its unit, as 80Gi")
+    if found > _MOST_BYTES:
+        raise argparse.ArgumentTypeError("that is more than any GPU has: write the memory with its unit, as 80Gi")
     return found
 
 

@@ -133,3 +133,10 @@ def test_planning_needs_neither_torch_nor_a_cluster(llada: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")
+
+
+def test_memory_that_no_gpu_has_is_refused(llada: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "--source", llada, "--gpu-memory", "9" * 5000 + "Gi"])
+    assert ended.value.code == 2
+    assert "more than any GPU has" in capsys.readouterr().err
