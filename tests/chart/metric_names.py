@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import chain
 
 from diffusion_gateway.metrics import Metrics as GatewayMetrics
 from diffusion_operator.adapters.prometheus.telemetry import Telemetry
@@ -23,10 +24,10 @@ def known() -> frozenset[str]:
     """Every series' name that a scrape of one of our programs can give."""
     telemetry = CollectorRegistry()
     Telemetry(telemetry)
-    found = set()
-    for registry in (GatewayMetrics().registry, OperatorMetrics().registry, telemetry):
-        for family in registry.collect():
-            found |= {f"{family.name}{suffix}" for suffix in _SUFFIXES.get(family.type, ())}
+    operator, found = OperatorMetrics(), set[str]()
+    registries = (GatewayMetrics().registry, operator.registry, telemetry)
+    for family in (*chain.from_iterable(each.collect() for each in registries), *operator.rollouts.describe()):
+        found |= {f"{family.name}{suffix}" for suffix in _SUFFIXES.get(family.type, ())}
     # The worker's are made within Triton, which is not needed to read their names.
     for source in (ROOT / "worker" / "diffusion_worker" / "triton").glob("*.py"):
         found |= set(re.findall(r'"(dlm_\w+)"', source.read_text()))
